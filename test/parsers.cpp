@@ -16,16 +16,28 @@
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/history.hpp"
 #include "data/text/corpus_files.hpp"
+#include "data/text/load_dataset.hpp"
 #include "data/text/multiple_choice.hpp"
-#include "data/text/text_files.hpp"
 #include "data/text/token_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
 
 std::string folder_of(const std::string& path) { return fs::path(path).parent_path(); }
+
+// The program escapes what a terminal would obey, but prints line ends, so no line end may come from the file. Internal
+// names may: a message quotes what is wrong, and "\xff" before "ilesystem error" would spell one.
+void check_message(std::string message, std::string_view bytes) {
+  if (message.empty() || message.find('\n') != message.npos)
+    throw std::logic_error("an error is not one line: " + message);
+  for (size_t at = 0; (at = message.find("\\x", at)) != message.npos; ++at) message.replace(at, 4, " ");
+  for (const char* internal : kInternalNames)
+    if (message.find(internal) != message.npos && bytes.find(internal) == bytes.npos)
+      throw std::logic_error("an error has an internal name: " + message);
+}
 
 // If a reader accepts a file, its content must also work.
 void use(const Tokenizer& tokenizer) {
@@ -57,6 +69,51 @@ void read_token_file(const std::string& path) {
   tokens.for_each(0, tokens.size(), [&](uint32_t token) { sum += token; });
 }
 
+// The number of targets in a text of bytes: the learned bytes, and the end of each document.
+size_t targets_of(const Text& text) {
+  const std::vector<TextSpan>& spans = text.files.at(0).spans;
+  size_t targets = 0;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const bool is_last = i + 1 == spans.size() || spans[i + 1].is_first;
+    if (spans[i].counts) targets += spans[i].end - spans[i].begin + (is_last ? 1 : 0);
+  }
+  return targets;
+}
+
+// Every target must be the next token of the same document, and the targets must be as many as the rows say.
+void use(const Dataset& data, const Rows& rows, int T) {
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const RowBatch row = fill_rows(data, rows, r, 1, T);
+    int targets = 0, wanted = 0;
+    for (const TokenWindow& window : rows[r]) wanted += window.targets;
+    for (int t = 0; t < T; ++t) {
+      const bool is_last = t + 1 == T || row.begins.at(t + 1) != row.begins.at(t);
+      if (row.targets[t] == kIgnore) continue;
+      ++targets;
+      if (!is_last && row.targets[t] != row.tokens[t + 1]) throw std::logic_error("a target is not the next token");
+    }
+    if (targets != wanted) throw std::logic_error("a row has other targets than it says");
+  }
+}
+
+void read_json_lines(const std::string& path) {
+  constexpr int T = 16;
+  TextOptions options;
+  options.data = {path};
+  options.val_fraction = .3;
+  for (const char* tokenizer : {"byte", "char"}) {
+    options.tokenizer = tokenizer;
+    const Dataset data = load_dataset(options, nullptr, T);
+    for (const std::string& note : data.notes) check_message(note, note);
+    if (data.packing != Packing::documents) throw std::logic_error("JSON lines are read as they are");
+    use(data, data.rows, T);
+    use(data, data.val, T);
+    if (data.tokenizer.kind() == Tokenizer::Kind::byte &&
+        data.rows.targets() + data.val.targets() != targets_of(read_text({path}, {})))
+      throw std::logic_error("the text has other targets than its rows");
+  }
+}
+
 // Reads config.json in a folder whose weights lack every tensor.
 void read_class(const std::string& path) {
   const std::string folder = folder_of(path);
@@ -68,17 +125,6 @@ void read_class(const std::string& path) {
   }
 }
 
-// The program escapes what a terminal would obey, but prints line ends, so no line end may come from the file. Internal
-// names may: a message quotes what is wrong, and "\xff" before "ilesystem error" would spell one.
-void check_message(std::string message, std::string_view bytes) {
-  if (message.empty() || message.find('\n') != message.npos)
-    throw std::logic_error("an error is not one line: " + message);
-  for (size_t at = 0; (at = message.find("\\x", at)) != message.npos; ++at) message.replace(at, 4, " ");
-  for (const char* internal : kInternalNames)
-    if (message.find(internal) != message.npos && bytes.find(internal) == bytes.npos)
-      throw std::logic_error("an error has an internal name: " + message);
-}
-
 }  // namespace
 
 const std::vector<Parser> kParsers = {
@@ -88,6 +134,7 @@ const std::vector<Parser> kParsers = {
     {"llmc-tokenizer", "gpt2_tokenizer.bin", [](const std::string& path) { use(read_tokenizer(path)); }},
     {"token-file", "tokens.bin", read_token_file},
     {"text", "text.txt", [](const std::string& path) { read_text({path}, {}); }},
+    {"json-lines", "text.jsonl", read_json_lines},
     {"questions", "questions.bin", [](const std::string& path) { read_questions(path); }},
     {"nats", "text.txt.nats",
      [](const std::string& path) { read_nats(path.substr(0, path.size() - 5), "one two\n\n"); }},

@@ -10,6 +10,7 @@
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "message.hpp"
 #include "data/run/evaluate.hpp"
+#include "data/run/step_inputs.hpp"
 #include "small_run.hpp"
 
 namespace {
@@ -177,6 +178,25 @@ TEST_CASE("the loss of documents does not depend on how they are packed", "[docu
   CHECK(std::abs(loss(Packing::padded) - loss(Packing::documents)) < 1e-5);
 }
 
+TEST_CASE("micro-batches of a step are its rows in order, with their examples", "[documents]") {
+  const Corpus f;
+  TrainOptions o;
+  o.config.context = 256, o.batch = 2, o.accumulate = 3;
+  const Dataset data = load(f, "stories.txt", o.config.context);
+  const MicroBatches batches = micro_batches(data, o, 5);
+  REQUIRE(batches.count == o.accumulate);
+  int64_t targets = 0;
+  for (int micro = 0; micro < batches.count; ++micro) {
+    const RowBatch want = draw_batch(data, o.batch, o.config.context, step_rows(o, 5), micro * o.batch);
+    std::vector<int> tokens(want.tokens.size()), got(tokens), begins(tokens);
+    batches.fill(tokens.data(), got.data(), micro);
+    batches.fill_begins(begins.data(), micro);
+    CHECK((tokens == want.tokens && got == want.targets && begins == want.begins));
+    targets += std::count_if(got.begin(), got.end(), [](int target) { return target != kIgnore; });
+  }
+  CHECK(batches.targets == targets);
+}
+
 TEST_CASE("a run of documents resumes with the same bits", "[documents]") {
   const Corpus f;
   const std::string words =
@@ -279,6 +299,8 @@ TEST_CASE("JSON lines are known by their name or by two objects, and logs in a f
   CHECK(contains(plan("long.jsonl"), "rows  "));
   f.write("broken.jsonl", "{\"text\": \"Some words.\n" + text);
   CHECK(contains(plan("broken.jsonl"), "broken.jsonl, line 1: "));
+  f.write("broken.jsonl", text + "{\"text\": \"caf\xe9\"}\n");
+  CHECK(contains(plan("broken.jsonl"), "broken.jsonl, line 2: it is not JSON: byte 15 is unexpected"));
   f.write("two.txt", text + text);
   CHECK(contains(plan("two.txt"), "rows  "));
   f.write("folder/notes.txt", "Some words that are no JSON.\n");

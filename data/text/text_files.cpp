@@ -350,14 +350,14 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
     }
     if (!is_text && looks_like_tokens(found.path, look))
       throw std::runtime_error(name + " looks like tokens: add --tokenizer FILE, the tokenizer that made them");
-    if (!is_text) text.notes.push_back(note_of_binary(name, look, bad));
+    const bool by_name = is_json_lines_name(found.path);
+    if (!is_text && !by_name) text.notes.push_back(note_of_binary(name, look, bad));
     if (is_text && is_json_list(look)) json_lists.push_back(name);
     read_on(text.bytes, file.get(), most, name, show);
     if (text.bytes.size() >= most) throw std::runtime_error(name + " has more text than fits into memory");
     if (is_text) normalize(text.bytes, begin, name, marks, returns);
     text.files.push_back({name, begin});
-    const bool by_name = is_json_lines_name(found.path);
-    if (!is_text || !(by_name || is_json_lines(std::string_view(text.bytes).substr(begin)))) continue;
+    if (!by_name && !(is_text && is_json_lines(std::string_view(text.bytes).substr(begin)))) continue;
     if (!by_name && !found.named) {
       json.push_back(name);  // in a folder, it may be a log
       continue;
