@@ -4,13 +4,15 @@
 
 <preset>.json holds the tensors, the loss, and the options that make the same model of ours together with `--preset
 NAME`. <preset>.params.npy is float32, .tokens.npy int32 (B,T+1), .logits.npy (B,T,V) and .grads.npy float64. A tensor's
-scale is the norm of its gradient's uncancelled terms. The script needs requirements-huggingface.txt and no network. It
-writes the same bytes each time.
+scale is the norm of its gradient's uncancelled terms. packed/ has the same files for rows that hold several examples;
+there .tokens.npy is (B,T), and .targets.npy and .begins.npy are next to it. The script needs
+requirements-huggingface.txt and no network. It writes the same bytes each time.
 """
 
 import argparse
 import zlib
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -188,19 +190,42 @@ def watched(network):
         hook.remove()
 
 
-def logits_and_loss(network, tokens):
+@dataclass
+class Batch:
+    """A batch, as arguments of their models."""
+
+    inputs: dict
+    targets: torch.Tensor  # (B,T), -1 for those that do not count
+
+
+def whole_rows(tokens):
+    """tokens (B,T+1): every row is one example."""
     tokens = torch.from_numpy(tokens).long()
-    logits = network(input_ids=tokens[:, :-1], use_cache=False).logits
-    return logits, F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    return Batch({"input_ids": tokens[:, :-1]}, tokens[:, 1:])
 
 
-def along(network, w, direction, tokens):
+def packed_rows(tokens, targets, begins, window):
+    """Rows of several examples: position ids that restart, and a mask of blocks on the diagonal (B,1,T,T)."""
+    tokens, targets, begins = (torch.from_numpy(x).long() for x in (tokens, targets, begins))
+    place = torch.arange(tokens.shape[1])
+    distance = place[:, None] - place
+    seen = (begins[:, :, None] == begins[:, None, :]) & (distance >= 0) & (distance < (window or len(place)))
+    mask = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.get_default_dtype()).min)[:, None]
+    return Batch({"input_ids": tokens, "position_ids": place - begins, "attention_mask": mask}, targets)
+
+
+def logits_and_loss(network, batch):
+    logits = network(**batch.inputs, use_cache=False).logits
+    return logits, F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=-1)
+
+
+def along(network, w, direction, batch):
     """The derivative of the loss from two central differences, combined so that the error of order h² cancels."""
     losses, h, origin = {}, 1e-5, w.detach().clone()
     with torch.no_grad():
         for step in (-2, -1, 1, 2):
             w.copy_(origin + step * h * direction)
-            losses[step] = logits_and_loss(network, tokens)[1].item()
+            losses[step] = logits_and_loss(network, batch)[1].item()
         w.copy_(origin)
     return (8 * (losses[1] - losses[-1]) - (losses[2] - losses[-2])) / (12 * h)
 
@@ -221,8 +246,8 @@ def filled(case, where, values):
     return network
 
 
-def gradients(network, tokens):
-    logits, loss = logits_and_loss(network, tokens)
+def gradients(network, batch):
+    logits, loss = logits_and_loss(network, batch)
     loss.backward()
     return logits, loss, flat([w.grad for w in network.parameters()])
 
@@ -236,28 +261,32 @@ def check_balance_loss(random):
     assert abs(ours * c.experts_per_token / theirs - 1) < 1e-6, (ours, theirs)
 
 
-def compute(case, name):
+def drawn(case, name):
+    """-> random numbers, where their parameters have ours, and our values"""
     random = np.random.default_rng(zlib.crc32(f"huggingface/{name}".encode()))
     where = positions(case, case.build())
     values = {n: start(random, n, i.shape, case.unit_offset).astype(np.float32) for n, i in where.items()}
-    tokens = random.integers(0, case.options["vocab-size"], (B, T + 1)).astype(np.int32)
+    return random, where, values
+
+
+def compute(case, name, where, values, batch):
     network = filled(case, where, values)
     assert all(w.dtype == torch.double for w in (*network.parameters(), *network.buffers()) if w.is_floating_point())
     with OnlyFloat64(), watched(network) as terms:
-        logits, loss, grads = gradients(network, tokens)
+        logits, loss, grads = gradients(network, batch)
     scales = flat([terms[id(w)] for w in network.parameters()])
     assert (np.abs(grads) <= scales * (1 + 1e-12) + 1e-300).all(), name
     worst = 0.0
     for n, w in network.named_parameters():
         size = w.grad.norm().item()
         if size > 1e-9:
-            error = abs(along(network, w, w.grad / size, tokens) / size - 1)
+            error = abs(along(network, w, w.grad / size, batch) / size - 1)
             assert error < 1e-7, (name, n, error)
             worst = max(worst, error)
-    return where, values, tokens, logits, loss, grads, scales, worst
+    return (logits, loss, grads, scales), worst
 
 
-def save(out, name, about, options, zero, where, values, tokens, logits, loss, grads, scales):
+def save(out, name, about, options, zero, where, values, arrays, logits, loss, grads, scales):
     rows = []
     for n, i in where.items():
         size, scale = np.linalg.norm(grads[i]), np.linalg.norm(scales[i])
@@ -265,24 +294,62 @@ def save(out, name, about, options, zero, where, values, tokens, logits, loss, g
         rows.append({"name": n, "shape": list(i.shape), "scale": float(scale)})
     write_array(out / f"{name}.params.npy", np.concatenate([v.ravel() for v in values.values()]))
     write_array(out / f"{name}.grads.npy", np.concatenate([grads[i].ravel() for i in where.values()]))
-    write_array(out / f"{name}.tokens.npy", tokens)
+    for array, value in arrays.items():
+        write_array(out / f"{name}.{array}.npy", value)
     write_array(out / f"{name}.logits.npy", logits.detach().numpy())
     about = {"model": about, "options": options, "tensors": rows, "zero": zero, "loss": loss.item()}
     write_json(out / f"{name}.json", about)
 
 
-def write_case(out, name, case):
+def write(out, name, case, where, values, arrays, batch_of):
+    """`arrays` are the batch as it is written; batch_of() makes it in the number type that is the default then."""
     with double():
-        *found, worst = compute(case, name)
-    where, values, tokens, _, loss, grads, _ = found
+        found, worst = compute(case, name, where, values, batch_of())
+    loss, grads = found[1:3]
     zero = [n for n in where if n.endswith(".k.bias")] if case.zero_key_bias else []
     about = f"{case.model.__name__} of transformers {transformers.__version__}"
-    save(out, name, about, case.options, zero, *found)
-    in_float32 = gradients(filled(case, where, values), tokens)[2]
+    save(out, name, about, case.options, zero, where, values, arrays, *found)
+    in_float32 = gradients(filled(case, where, values), batch_of())[2]
     counted = [i for n, i in where.items() if n not in zero]
     errors = [np.linalg.norm(in_float32[i] - grads[i]) / np.linalg.norm(grads[i]) for i in counted]
     assert max(errors) < 5e-6, f"{name} is so badly conditioned that it says little of an implementation in float32"
     print(f"{name:13}{case.model.__name__:22}{loss.item():8.4f}{worst:14.0e}{max(errors):13.0e}", flush=True)
+
+
+def write_case(out, name, case):
+    with double():
+        random, where, values = drawn(case, name)
+    tokens = random.integers(0, case.options["vocab-size"], (B, T + 1)).astype(np.int32)
+    write(out, name, case, where, values, {"tokens": tokens}, lambda: whole_rows(tokens))
+
+
+# ---- rows that hold several examples ------------------------------------------------------------------------
+
+PACKED = "gpt2", "llama3", "mistral"
+EXAMPLES = [1, 4, 7], [12], [9, 3]  # their lengths in each row
+
+
+def check_their_packing(case, where, values, batch):
+    """Without a mask, `transformers` finds the examples in the position ids."""
+    network = filled(case, where, values)
+    own = {name: value for name, value in batch.inputs.items() if name != "attention_mask"}
+    with torch.no_grad():
+        error = (network(**own, use_cache=False).logits - network(**batch.inputs, use_cache=False).logits).abs().max()
+    assert error < 1e-12, error
+
+
+def write_packed(out, name, case):
+    with double():
+        random, where, values = drawn(case, name)
+    begins = np.array([np.repeat(np.cumsum([0, *row[:-1]]), row) for row in EXAMPLES])
+    tokens, targets = (random.integers(0, case.options["vocab-size"], begins.shape) for _ in range(2))
+    for row, lengths in zip(targets, EXAMPLES):
+        row[np.cumsum(lengths) - 1] = -1  # the last token of an example has no next one
+    arrays = {n: x.astype(np.int32) for n, x in {"tokens": tokens, "targets": targets, "begins": begins}.items()}
+    batch_of = lambda: packed_rows(*arrays.values(), case.options.get("window"))  # noqa: E731
+    with double():
+        check_their_packing(case, where, values, batch_of())
+    write(out, name, case, where, values, arrays, batch_of)
 
 
 # ---- presets that transformers does not have use our twin --------------------------------------------------
@@ -303,7 +370,7 @@ def write_twin(out, name, sizes, wiring):
         where[n] = np.arange(at, at + v.size).reshape(v.shape)
         at += v.size
     grads, scales = flat([w.grad for w in p.values()]), flat([p.terms[n] for n in p])
-    save(out, name, "python_ref's twin", sizes, [], where, values, tokens, logits, loss, grads, scales)
+    save(out, name, "python_ref's twin", sizes, [], where, values, {"tokens": tokens}, logits, loss, grads, scales)
     print(f"{name:13}{'our own twin':22}{loss.item():8.4f}")
 
 
@@ -312,8 +379,8 @@ def main():
     default = Path(__file__).parent.parent / "test" / "reference" / "huggingface"
     parser.add_argument("--out", type=Path, default=default)
     out = parser.parse_args().out
-    out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("*"):
+    (out / "packed").mkdir(parents=True, exist_ok=True)
+    for old in out.rglob("*"):
         if old.suffix in (".npy", ".json"):
             old.unlink()
     print(f"{'':35}{'loss':>8}{'differences':>14}{'in float32':>13}   relative errors of the worst gradient")
@@ -322,7 +389,10 @@ def main():
         write_case(out, name, case)
     for name, options in TWINS.items():
         write_twin(out, name, *options)
-    sizes = [file.stat().st_size for file in out.iterdir()]
+    print("rows of several examples:")
+    for name in PACKED:
+        write_packed(out / "packed", name, MODELS[name])
+    sizes = [file.stat().st_size for file in out.rglob("*.*")]
     print(f"{out}: {len(sizes)} files, {sum(sizes) / 1e6:.2f} MB; every self-check passed")
 
 

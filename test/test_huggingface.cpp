@@ -1,11 +1,14 @@
 // Presets against their models in `transformers`. Sizes, parameters and expected values are in
-// test/reference/huggingface (python_ref/huggingface.py).
+// test/reference/huggingface; those of rows that hold several examples are in its folder packed
+// (python_ref/huggingface.py).
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
 #include "data/options/options.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model/model.hpp"
 #include "parse.hpp"
 #include "reference.hpp"
@@ -34,24 +37,33 @@ Config config_of(const std::string& preset, const json& options) {
   return parse_program_words(words).train.config;
 }
 
+const std::string kWhole = "huggingface", kPacked = "huggingface/packed";
+
 struct Case {
   std::string name;
-  Reference reference{"huggingface", name};
+  Reference reference;
   json expected = json::parse(std::ifstream(reference.json_path()));
   Model model{config_of(name, expected["options"])};
-  std::vector<int> tokens, targets;
-  static constexpr int B = 2, T = 9;
-  Activations activations = allocate_activations(model.config, B, T, true);
+  std::vector<int> tokens = reference.ints("tokens"), targets, begins;  // packed rows: (B,T) each
+  int B = 2, T = 9;
+  Activations activations;
   Batch batch;
 
-  explicit Case(const std::string& preset) : name(preset) {
-    const std::vector<int> all = reference.ints("tokens");  // (B,T+1)
-    REQUIRE(all.size() == B * (T + 1));
-    for (int i = 0; i < B * (T + 1); ++i) {
-      if (i % (T + 1) < T) tokens.push_back(all[i]);
-      if (i % (T + 1) > 0) targets.push_back(all[i]);
+  Case(const std::string& layer, const std::string& preset) : name(preset), reference(layer, preset) {
+    if (layer == kPacked) {
+      B = 3, T = 12;
+      targets = reference.ints("targets"), begins = reference.ints("begins");
+    } else {
+      const std::vector<int> all = std::move(tokens);  // (B,T+1)
+      REQUIRE(all.size() == size_t(B * (T + 1)));
+      tokens.clear();
+      for (int i = 0; i < B * (T + 1); ++i) {
+        if (i % (T + 1) < T) tokens.push_back(all[i]);
+        if (i % (T + 1) > 0) targets.push_back(all[i]);
+      }
     }
-    batch = {tokens.data(), targets.data(), B, T};
+    activations = allocate_activations(model.config, B, T, true);
+    batch = {tokens.data(), targets.data(), B, T, begins.empty() ? nullptr : begins.data()};
     const std::vector<float> params = reference.floats("params");
     size_t at = 0;
     for (const json& row : expected["tensors"]) {
@@ -64,6 +76,7 @@ struct Case {
     REQUIRE(model.table.size() == expected["tensors"].size());
   }
 
+  int counted() const { return int(targets.size() - std::count(targets.begin(), targets.end(), kIgnore)); }
   const TensorSpec& find(const std::string& tensor) const {
     for (const TensorSpec& spec : model.table)
       if (spec.name == tensor) return spec;
@@ -72,42 +85,57 @@ struct Case {
   }
 };
 
+// Compares the loss, all logits and every gradient. `what` names the errors.
+void compare(Case& c, const std::string& what) {
+  const double want = c.expected["loss"];
+  const double evaluated = model_loss(c.model, c.activations, c.batch) / c.counted();
+  const size_t logits = size_t(c.B) * c.T * c.model.config.vocab_size;
+  check_error(what + " loss/" + c.name, std::abs(evaluated / want - 1), kLoss);
+  check_close(what + " logits/" + c.name, {c.activations.logits, logits}, c.reference.doubles("logits"), kLogits);
+
+  std::fill_n(c.model.gradients.get(), c.model.floats, 0.f);
+  const float scale = 1.f / static_cast<float>(c.counted());
+  const double loss = model_loss_and_gradients(c.model, c.activations, c.batch, scale, {}) / c.counted();
+  check_error(what + " loss/" + c.name, std::abs(loss / want - 1), kLoss);
+  const std::vector<double> grads = c.reference.doubles("grads");
+  const std::vector<std::string> zero = c.expected["zero"];
+  size_t at = 0;
+  for (const json& row : c.expected["tensors"]) {
+    const TensorSpec& spec = c.find(row["name"]);
+    const std::span<const float> got(&c.model.gradients[spec.offset], spec.size());
+    const double s = row["scale"];
+    if (std::find(zero.begin(), zero.end(), spec.name) != zero.end())  // a key bias, which softmax does not see
+      check_error(what + " zero gradient/" + c.name + "/" + spec.name, norm_of(widen(got)) / s, kZero);
+    else
+      check_close(what + " gradient/" + c.name + "/" + spec.name, got, std::span(grads).subspan(at, spec.size()),
+                  kGradient, s);
+    at += spec.size();
+  }
+}
+
 }  // namespace
 
 TEST_CASE("presets compute what Hugging Face's models do", "[huggingface]") {
-  for (const std::string& name : Reference::cases("huggingface")) {
+  for (const std::string& name : Reference::cases(kWhole)) {
     INFO(name);
-    Case c(name);
-    const double want = c.expected["loss"];
-    const double evaluated = model_loss(c.model, c.activations, c.batch) / (c.B * c.T);
-    const size_t logits = size_t(c.B) * c.T * c.model.config.vocab_size;
-    check_error("huggingface loss/" + name, std::abs(evaluated / want - 1), kLoss);
-    check_close("huggingface logits/" + name, {c.activations.logits, logits}, c.reference.doubles("logits"), kLogits);
+    Case c(kWhole, name);
+    compare(c, "huggingface");
+  }
+}
 
-    std::fill_n(c.model.gradients.get(), c.model.floats, 0.f);
-    const double loss = model_loss_and_gradients(c.model, c.activations, c.batch, 1.f / (c.B * c.T), {}) / (c.B * c.T);
-    check_error("huggingface loss/" + name, std::abs(loss / want - 1), kLoss);
-    const std::vector<double> grads = c.reference.doubles("grads");
-    const std::vector<std::string> zero = c.expected["zero"];
-    size_t at = 0;
-    for (const json& row : c.expected["tensors"]) {
-      const TensorSpec& spec = c.find(row["name"]);
-      const std::span<const float> got(&c.model.gradients[spec.offset], spec.size());
-      const double s = row["scale"];
-      if (std::find(zero.begin(), zero.end(), spec.name) != zero.end())  // a key bias, which softmax does not see
-        check_error("huggingface zero gradient/" + name + "/" + spec.name, norm_of(widen(got)) / s, kZero);
-      else
-        check_close("huggingface gradient/" + name + "/" + spec.name, got, std::span(grads).subspan(at, spec.size()),
-                    kGradient, s);
-      at += spec.size();
-    }
+TEST_CASE("presets compute packed rows as Hugging Face's models do with position ids and a mask of blocks",
+          "[huggingface][packed]") {
+  for (const std::string& name : Reference::cases(kPacked)) {
+    INFO(name);
+    Case c(kPacked, name);
+    compare(c, "huggingface packed");
   }
 }
 
 // One token after another, through the cache of keys and values.
 TEST_CASE("presets generate what Hugging Face's models would", "[huggingface]") {
-  for (const std::string& name : Reference::cases("huggingface")) {
-    Case c(name);
+  for (const std::string& name : Reference::cases(kWhole)) {
+    Case c(kWhole, name);
     const int V = c.model.config.vocab_size;
     const Activations one = allocate_activations(c.model.config, 1, 1, false);
     std::vector<float> got;
