@@ -315,7 +315,7 @@ TEST_CASE("packed rows agree with PyTorch's position ids and mask of blocks", "[
     }));
     const Batch batch{tokens.data(), targets.data(), B, T, begins.data()};
     const Activations a = allocate_activations(c.model.config, B, T, true);
-    const double loss = model_loss_and_gradients(c.model, a, batch, 1.f / static_cast<float>(counted), {}) / counted;
+    const double loss = model_loss_and_gradients(c.model, a, batch, {counted, int64_t(B) * T}, {}) / counted;
     check_error("packed vs PyTorch/" + name + "/loss", std::fabs(loss / ref.number("loss") - 1), 2e-6);
     size_t at = 0;
     for (const TensorSpec& spec : c.model.table) {
@@ -374,4 +374,26 @@ TEST_CASE("micro-batches carry the examples of their rows", "[packed][model]") {
   check_error("packed micro-batches/loss", std::fabs(packed.loss * in.counted / want.loss - 1), kTolerance);
   check_close("packed micro-batches/gradients", {s.model.gradients.get(), s.model.floats}, want.gradients, kTolerance);
   CHECK(step(nullptr).loss != packed.loss);
+}
+
+TEST_CASE("a step's router losses are means over all tokens, however few have targets", "[packed][moe]") {
+  Inputs in;
+  for (size_t i = 0; i < in.targets.size(); ++i)
+    if (i % 5 > 0) in.targets[i] = kIgnore;
+  const auto counted = std::count_if(in.targets.begin(), in.targets.end(), [](int t) { return t != kIgnore; });
+  const int T = kPacked.T;
+  Config config = small_config(forms()[0], NormKind::rmsnorm, true);
+  config.context = T, config.experts = 4, config.router_loss = .3f, config.router_z_loss = .1f;
+  Model model(config), stepped(config);
+  randomize(model), randomize(stepped);
+  const Activations a = allocate_activations(model.config, 1, T, true);
+  for (int row = 0; row < kPacked.B; ++row) {
+    const int at = row * T;
+    model_loss_and_gradients(model, a, {&in.tokens[at], &in.targets[at], 1, T, &kPacked.begins[at]},
+                             {counted, int64_t(in.tokens.size())}, {});
+  }
+  TrainingState s(std::move(stepped), 1, T, kGradientsOnly);
+  training_step(s, micro_batches(in.tokens.data(), in.targets.data(), kPacked.B, 1, T, kPacked.begins.data()), {}, 0,
+                0);
+  CHECK(same_bits({s.model.gradients.get(), s.model.floats}, {model.gradients.get(), model.floats}));
 }

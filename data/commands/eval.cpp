@@ -58,7 +58,7 @@ void write_gradients(const std::string& path, const Model& model, const Dataset&
   std::copy_n(model.weights.get(), model.floats, copy.weights.get());
   const auto targets = std::count_if(first.targets.begin(), first.targets.end(), [](int t) { return t != kIgnore; });
   model_loss_and_gradients(copy, allocate_activations(copy.config, first.B, first.T, true), first.batch(),
-                           1 / static_cast<float>(targets), {});
+                           {targets, int64_t(first.targets.size())}, {});
   std::vector<NpyArray> arrays;
   for (const TensorSpec& spec : copy.table)
     if (spec.trained)

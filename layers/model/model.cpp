@@ -199,19 +199,19 @@ double model_loss(const Model& model, const Activations& a, const Batch& batch) 
 
 // ---- backward --------------------------------------------------------------------------------------------
 
-double model_loss_and_gradients(Model& model, const Activations& a, const Batch& batch, float scale,
+double model_loss_and_gradients(Model& model, const Activations& a, const Batch& batch, LossScale scale,
                                 const Dropout& dropout, Observer* observer) {
   const Config& config = model.config;
   const int B = batch.B, T = batch.T, N = B * T, C = config.channels;
   BlockContext context = block_context(model, a, batch, dropout);
   context.training = true;
-  context.scale = scale;
+  context.router_scale = scale.tokens;
   context.load = model.load.data();
   const float* h = forward(model, a, batch.tokens, context, nullptr);
 
   float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding
-  classifier({a.losses, a.logits}, d, head_of(model, model.g), h, head_of(model, model.p), batch.targets, scale,
-             {N, C, config.vocab_size});
+  classifier({a.losses, a.logits}, d, head_of(model, model.g), h, head_of(model, model.p), batch.targets,
+             scale.targets, {N, C, config.vocab_size});
   if (observer) observer->outside(a, input_of(a, config.n_layer), batch);
   streams_end_backward(d, model.g.final_norm, input_of(a, config.n_layer), a.end, model.p.final_norm, N, C);
   context.load = nullptr;  // the experts' choices have been counted

@@ -97,9 +97,18 @@ struct Observer {
   virtual void outside(const Activations& activations, const float* y, const Batch& batch) = 0;
 };
 
-// Returns the same sum and adds its gradients: model.gradients += scale · d(sum of losses). Only this function applies
-// dropout, normalizes BatchNorm by the batch, and updates its running statistics.
-double model_loss_and_gradients(Model& model, const Activations& activations, const Batch& batch, float scale,
+// The factors of the losses in a step's loss. A router's losses are means over all tokens, also those without a target.
+struct LossScale {
+  float targets, tokens;  // for the loss of each target, and for the routers' losses of each token
+
+  LossScale(float both) : targets(both), tokens(both) {}
+  LossScale(int64_t target_count, int64_t token_count)
+      : targets(1.f / static_cast<float>(target_count)), tokens(1.f / static_cast<float>(token_count)) {}
+};
+
+// Returns the same sum and adds its gradients: model.gradients += d(sum of all losses, times their scale). Only this
+// function applies dropout, normalizes BatchNorm by the batch, and updates its running statistics.
+double model_loss_and_gradients(Model& model, const Activations& activations, const Batch& batch, LossScale scale,
                                 const Dropout& dropout, Observer* observer = nullptr);
 
 // Keys and values of all layers, for B sequences of up to T tokens.

@@ -148,7 +148,7 @@ void moe_down_backward(float* dm, const Moe& g, const float* df, const float* m,
 void moe_up_backward(float* du, const Moe& g, const float* dup, const float* u, const RouterSaved& saved, const Moe& p,
                      const BlockContext& c) {
   const int N = c.B * c.T, C = c.config.channels, width = up_width(c.config);
-  router_backward(c.scratch.dscores, saved, c.config, c.scale, N);
+  router_backward(c.scratch.dscores, saved, c.config, c.router_scale, N);
   linear_backward(du, g.router.linear, c.scratch.dscores, u, p.router.linear, {N, C, c.config.experts});
   each_expert(sort_by_expert(saved, c.config, N), c.config, N, [&](const Rows& rows, int i) {
     const float* x = gathered(c.scratch.rows, u, rows, C);

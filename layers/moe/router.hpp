@@ -6,7 +6,8 @@
 //             (Mixtral: Jiang et al. 2024, arXiv 2401.04088, §2.1; without the division: OLMoE, arXiv 2409.02060)
 //   backward  with t_j = p_j ∂L/∂p_j:   dl_i = [i chosen] t_i − q_i Σ t    q = p of the chosen, 0 for others; or s
 //             The choice itself has no gradient: it is piecewise constant.
-//   losses    in training, added for each micro-batch of N tokens and each layer:
+//   losses    in training, added for each micro-batch of N tokens and each layer. A step takes their mean over its
+//             micro-batches, and they count in full however few tokens have targets:
 //             balance  E·Σᵢ fᵢ·mean(sᵢ)     fᵢ: share of the N·k choices that are i, a constant in backward
 //                      (Switch: Fedus et al. 2021, arXiv 2101.03961, eq. 4, at k = 1)
 //             z        mean(lse²)     lse = log Σ exp l     (ST-MoE: Zoph et al. 2022, arXiv 2202.08906, eq. 5)
@@ -34,8 +35,9 @@ RouterSaved declare_router_saved(Layout& layout, const Config& config, const std
 
 void router_forward(const RouterSaved& saved, const float* u, const Router& p, const Config& config, int N);
 
-// d (N,E) holds t at the chosen experts and 0 elsewhere before the call, and dl after it. `scale` is the gradient of
-// the step's loss with respect to the sum of all tokens' losses. The caller computes the gradients of `linear` from dl.
+// d (N,E) holds t at the chosen experts and 0 elsewhere before the call, and dl after it. `scale` is 1 over the
+// number of tokens in the step, so that N·scale is the micro-batch's share. The caller computes the gradients of
+// `linear` from dl.
 void router_backward(float* d, const RouterSaved& saved, const Config& config, float scale, int N);
 
 // Returns how often each expert was chosen (E).

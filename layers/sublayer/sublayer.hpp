@@ -56,7 +56,7 @@ struct BlockContext {
   const float* slopes = nullptr;  // (H) for ALiBi, else null
   Carried carried = {};
   bool training = false;          // see norm_forward
-  float scale = 1;                // the gradient of the step's loss with respect to the sum of all tokens' losses
+  float router_scale = 1;         // see LossScale (layers/model/model.hpp)
   const int* begins = nullptr;    // (B,T) see Batch; null with a cache
   double* load = nullptr;         // (L,E) the forward pass of training counts each expert's choices
 

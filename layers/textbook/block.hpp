@@ -61,7 +61,7 @@ struct Pass {
   Parameters<Number> p, g;
   // What crosses layers, and its gradient: the first block's input (N,C), and the first layer's values (N,KV·D).
   std::vector<Number> x0 = {}, dx0 = {}, values = {}, dvalues = {};
-  Number scale = 1;  // factor on the loss, in backward
+  Number router_scale = 1;  // factor on the routers' losses, in backward
   const int* begins = nullptr;  // (B,T) of the batch: where each token's example begins
 
   std::vector<size_t> positions() const { return textbook::positions(sizes.B, sizes.T, 0, begins); }
@@ -347,7 +347,7 @@ struct Experts {
     }
     norm_inner.backward(dactive.data(), dnormed.data(), active.data());
     activation_backward(dexpanded.data(), dactive.data(), expanded.data(), kind, R, s.F);
-    router_backward(dlogits.data(), dp.data(), routed, routing, pass.scale, s.N);
+    router_backward(dlogits.data(), dp.data(), routed, routing, pass.router_scale, s.N);
     router.backward(du, dlogits.data(), u);
     for (size_t r = 0; r < R; ++r) {  // each row reads u[n]
       up(expert_of(r / A, r % A)).backward(du_row.data(), &dexpanded[r * width], u + r / A * s.C);

@@ -138,9 +138,10 @@ struct Model {
     return sum;
   }
 
-  // Call after forward. Adds scale · the gradients of the sum to pass.g.
-  void backward(const Batch& batch, Number scale) {
-    pass.scale = scale;
+  // Call after forward. Adds scale · the gradients of the sum to pass.g. The routers' losses may have another scale.
+  void backward(const Batch& batch, Number scale) { backward(batch, scale, scale); }
+  void backward(const Batch& batch, Number scale, Number router_scale) {
+    pass.router_scale = router_scale;
     std::vector<Number> dy(x[0].size()), dx(x[0].size());
     pass.dx0.assign(pass.sizes.N * pass.sizes.C, 0);
     pass.dvalues.clear();

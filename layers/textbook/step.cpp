@@ -18,7 +18,7 @@ using Doubles = std::vector<double>;
 Doubles widened(const float* x, size_t n) { return {x, x + n}; }
 void round_to(float* x, const Doubles& numbers) { std::copy(numbers.begin(), numbers.end(), x); }
 
-double loss_and_gradients(::Model& model, const Activations& activations, const Batch& batch, float scale,
+double loss_and_gradients(::Model& model, const Activations& activations, const Batch& batch, LossScale scale,
                           const Dropout& dropout, Observer*) {
   Model<double> book(model, batch.B, batch.T, dropout);
   float* gradients = model.gradients.get();
@@ -27,7 +27,7 @@ double loss_and_gradients(::Model& model, const Activations& activations, const 
     if (spec.gradient != kNoGradient)
       std::copy_n(gradients + spec.gradient, spec.size(), wide + spec.offset);
   const double loss = book.forward(batch);
-  book.backward(batch, scale);
+  book.backward(batch, scale.targets, scale.tokens);
   for (const TensorSpec& spec : model.table)
     if (spec.gradient != kNoGradient)
       std::copy_n(wide + spec.offset, spec.size(), gradients + spec.gradient);

@@ -23,7 +23,7 @@ Batch next_batch(TrainingState& s, const MicroBatches& batches, int micro) {
 // losses over all targets, in nats. `last` observes the last micro-batch, or is null.
 double add_micro_batches(TrainingState& s, const MicroBatches& batches, const StepOptions& o, int64_t step,
                          Observer* last) {
-  const float scale = 1.f / static_cast<float>(batches.targets);
+  const LossScale scale(batches.targets, int64_t(batches.count) * s.B * s.T);
   const int length = batches.count / o.lanes;
   Losses losses(s, batches.count);
   RunningStatistics statistics(s.model, batches.count);
