@@ -36,6 +36,7 @@ void bench_experts(Bench& bench);
 void bench_gemm(Bench& bench);
 void bench_norms(Bench& bench);
 void bench_layers(Bench& bench);
+void bench_packed(Bench& bench);
 void bench_sampling(Bench& bench);
 void bench_steps(Bench& bench);
 void bench_tokenizers(Bench& bench);

@@ -132,7 +132,7 @@ struct Benchmark {
 constexpr Benchmark kBenchmarks[] = {
     {"gemm", bench_gemm},         {"norm", bench_norms},           {"layers", bench_layers},
     {"sampling", bench_sampling}, {"tokenizer", bench_tokenizers}, {"steps", bench_steps},
-    {"experts", bench_experts}};
+    {"experts", bench_experts},   {"packed", bench_packed}};
 
 struct Options {
   std::vector<std::string> parts;  // empty: all
@@ -162,7 +162,8 @@ Options options_of(int argc, char** argv) {
       for (std::string width; std::getline(list, width, ',');) o.widths.push_back(std::stoi(width));
     } else if (std::any_of(std::begin(kBenchmarks), std::end(kBenchmarks), is_part)) o.parts.push_back(word);
     else throw std::invalid_argument("unknown word '" + word + "': choose parts of gemm norm layers sampling tokenizer "
-                                     "steps experts, or --quick --threads N --widths N,N --json FILE --peer COMMAND,\n"
+                                     "steps experts packed, or --quick --threads N --widths N,N --json FILE --peer "
+                                     "COMMAND,\n"
                                      "or --summary FILE...");
   }
   return o;
