@@ -102,6 +102,9 @@ TEST_CASE("each row of a story corpus holds whole stories side by side", "[docum
     for (int t = 0, end; t < T; t = end) {
       CHECK(begins[t] == t);
       end = static_cast<int>(std::find_if(begins + t, begins + T, [&](int at) { return at != t; }) - begins);
+      const int* targets = &rows.targets[static_cast<size_t>(b) * T];
+      const auto ignored = std::count(targets + t, targets + end, kIgnore);
+      CHECK((ignored == 0 || ignored == end - t));  // the filler is an example of its own
       std::string story = targets_between(data, rows, b, t, end);
       count += static_cast<int64_t>(story.size());
       if (story.empty()) continue;  // the filler at the end
