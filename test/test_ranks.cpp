@@ -62,6 +62,7 @@ TEST_CASE("several ranks leave the bits of one", "[ranks][program]") {
       {"lora", "--lora 2"},
       {"batchnorm", "--norm batchnorm"},
       {"variants", "--value-residual learned --stream-mix --output-gate headwise --zero-init"},
+      {"documents", "--documents line --context 256 --experts 4"},
       {"diagnostics", "--diagnostics 2 --qk-norm head"}};
   for (const Placement& placement : placements())
     runs.emplace_back(placement.name, std::string("--placement ") + placement.name);
