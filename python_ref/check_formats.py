@@ -8,6 +8,9 @@ of `sample`, with and without a cache, and each step's logits equal with and wit
 the same weights. PyTorch must open the run's checkpoint, too. CLASSES must be classes of transformers; OWN must come
 with modeling_train_gpt.py.
 
+Chats: a model of conversations, exported, has the tokens of `train_gpt tokenize` for a conversation by
+apply_chat_template, and writes the greedy answer of `sample`.
+
 LoRA: the adapters of a run, read by `peft` beside the exported model, give the run's logits.
 
 In: `transformers` makes a model of each class with random weights; the logits of `train_gpt eval` must be its own. So
@@ -123,6 +126,12 @@ MADE = {
     "phi": hf.PhiConfig(**LLAMA), "phi3": hf.Phi3Config(**LLAMA), "glm": hf.GlmConfig(**LLAMA, attention_bias=True),
     "stablelm": hf.StableLmConfig(**LLAMA, use_qkv_bias=True), "starcoder2": hf.Starcoder2Config(**LLAMA),
 }  # fmt: skip
+
+CHATS = {
+    "chatml": "--chat-template chatml --tokenizer bpe:300", "plain": "--chat-template plain --tokenizer bpe:300",
+    "chatml-llama": "--chat-template chatml --preset llama", "plain-char": "--chat-template plain --tokenizer char",
+}  # fmt: skip
+HARD = ("Who hid it?", "\n\nEmma.", "  It's 25 kg — 漢!\t", "", "ends with a space ")
 
 CONTEXT = "seq_length", "max_position_embeddings"  # without them, rows of text are longer
 MIXTURES = "mixtral", "qwen3-moe", "olmoe"
@@ -282,6 +291,36 @@ class Checks:
         merged = self.compare_logits(f"{name} merged", self.load(name), self.tokenizer())
         print(f"lora {name:24}{base:.4f} -> {loss:.4f}  logits {error:.0e}, merged {merged:.0e}", flush=True)
 
+    def chat(self, name, options):
+        def turns(n, texts):
+            return [{"role": ("user", "assistant")[i % 2], "content": texts[(n + i) % len(texts)]} for i in range(2)]
+
+        conversations = [turns(n, HARD) for n in range(len(HARD))]
+        lines = [json.dumps({"messages": c}) + "\n" for c in conversations]
+        (self.folder / "chat.jsonl").write_text("".join(lines * 20))
+        self.must(f"train chat.jsonl {SIZES} {options} --out run --force --val-fraction 0")
+        self.must("export run --to hf --out hf --force")
+        model, tokenizer = self.load(name), self.tokenizer()
+        for number, conversation in enumerate(conversations):
+            whole = tokenizer.apply_chat_template(conversation, return_dict=True)["input_ids"]
+            if "bpe" in options:
+                (self.folder / "one.jsonl").write_text(lines[number])
+                words = f"tokenize one.jsonl {options.split('--tokenizer')[0]} --tokenizer hf/tokenizer.json"
+                self.must(f"{words} --val-fraction 0 --out tokens --force")
+                ours = np.fromfile(self.folder / "tokens" / "train_000000.bin", np.uint16)[512:].tolist()
+                ours = ours[: len(whole)] if "chatml" in options else ours  # then the document ends, too
+                self.check(f"{name}: tokens of {conversation}", ours == whole, f"{ours}, and {whole}")
+            asked = conversation[0]["content"]
+            prompt = tokenizer.apply_chat_template(
+                conversation[:1], add_generation_prompt=True, return_tensors="pt", return_dict=True)["input_ids"]
+            got = model.generate(prompt, max_new_tokens=20, do_sample=False, pad_token_id=0)[0, prompt.shape[1] :]
+            words = [self.program, *"sample run --greedy --json --length 20 --prompt".split(), asked]
+            done = subprocess.run(words, cwd=self.folder, capture_output=True)
+            want = json.loads(done.stdout)["tokens"] if asked else None
+            same = want is None or got[: len(want)].tolist() == want
+            self.check(f"{name}: answer to {asked!r}", same, f"{got.tolist()}, and {want}")
+        return f"{len(conversations)} conversations"
+
     def come_in(self, name, config):
         torch.manual_seed(17)
         config.vocab_size = 256
@@ -335,6 +374,7 @@ def main():
     jobs = [(n, lambda c, n=n, o=o: c.out(n, o, False)) for n, o in CLASSES.items()]
     jobs += [(n, lambda c, n=n, o=o: c.out(n, o, True)) for n, o in OWN.items()]
     jobs += [(f"lora-{n}", lambda c, n=n, o=o: c.adapters(n, o)) for n, o in CLASSES.items()]
+    jobs += [(f"chat-{n}", lambda c, n=n, o=o: c.chat(n, o)) for n, o in CHATS.items()]
     jobs += [(n, lambda c, n=n, o=o: c.come_in(n, o)) for n, o in MADE.items()]
     for name, job in jobs:
         if given.names and name not in given.names:

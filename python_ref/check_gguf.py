@@ -7,6 +7,7 @@ Trains a model of each architecture for a few steps, exports it in each number t
 
 - llama.cpp writes the same greedy text as `train_gpt sample`, in float32 with a float32 cache;
 - llama.cpp finds the same tokens in a text, and the loss of `train_gpt eval` on it, within BOUND;
+- llama.cpp's chat writes a conversation with the tokens that the model has learned, and gets its greedy answer;
 - numbers in f16, bf16 and q8_0 have the bits that `gguf.quants` makes of those in f32;
 - the files in test/gguf, which are exports of test/huggingface, are what `train_gpt` writes, and have in llama.cpp the
   loss that `transformers` found in float64. --write writes them again.
@@ -62,12 +63,24 @@ HARD = {
 # Tolerances of the loss: a few times the largest error seen, 4.6e-5 (llama.cpp has GELU as a table of halves), 5.8e-5,
 # 3.0e-4 and 9.0e-4.
 BOUND = {"f32": 1e-4, "f16": 5e-4, "bf16": 2e-3, "q8_0": 5e-3}
+CHATS = {  # names of the cases → options
+    "chatml": "--chat-template chatml", "chatml-bpe": "--chat-template chatml --preset llama --tokenizer bpe:300",
+    "plain": "--chat-template plain", "plain-char": "--chat-template plain --tokenizer char --preset llama",
+    "plain-pieces": f"--chat-template plain --preset llama --tokenizer {TESTS}/reference/pieces/llama2.model",
+}  # fmt: skip
 FIXTURES, FIXTURE_BOUND = ("gpt2", "llama"), 1e-4
 PROMPT = "One day the fox"
 TEXT = (
     "One day the fox met a crow. The crow had cheese;  don't ask, it's 25 kg (\\o/).\n\tÜber Füchse: €5 — 漢!\n"
     "The fox, who'd a plan, said nothing.\n\n"
 ) * 25
+
+# Conversations with two questions each, whose answers are in them.
+CONVERSATIONS = [
+    [{"role": "user", "content": f"{name} hid a {thing}. Who?"}, {"role": "assistant", "content": name},
+     {"role": "user", "content": "What?"}, {"role": "assistant", "content": f"a {thing}"}]
+    for name in ("Emma", "Max", "Lily", "Tom") for thing in ("hat", "duck", "cup")
+] * 5  # fmt: skip
 
 
 class LlamaCpp:
@@ -160,6 +173,21 @@ class Checks:
             same = got.rstrip("\n\ufffd") == want.rstrip("\n\ufffd") and len(got) > len(PROMPT) + 20
             self.check(f"{name}: greedy text", same, f"{got!r}, and {want!r}")
 
+    def chat(self, folder, name, options):
+        (folder / "chat.jsonl").write_text("".join(json.dumps({"messages": turns}) + "\n" for turns in CONVERSATIONS))
+        words = f"train chat.jsonl {SIZES} --context 128 {options} --out run --force"
+        status, _, message = self.run(folder, *words.split())
+        assert status == 0, message
+        assert self.run(folder, "export", "run", "--to", "gguf", "--out", "chat.gguf")[0] == 0
+        model = LlamaCpp(folder / "chat.gguf", 128)
+        for turns in CONVERSATIONS[:3]:
+            asked = turns[:1]
+            got = model.ask("v1/chat/completions", messages=asked, temperature=0, top_k=1, max_tokens=30)
+            got = got["choices"][0]["message"]["content"].strip()
+            words = "--length", "30", "--prompt", asked[0]["content"]
+            _, want, message = self.run(folder, "sample", "run", "--greedy", *words)
+            self.check(f"{name}: answer", got == want.strip() and got, f"{got!r}, and {want!r} {message}")
+
     @staticmethod
     def window(model):
         """As much of the text as fits into the context, and its tokens."""
@@ -204,15 +232,18 @@ def main():
     parser = argparse.ArgumentParser(description="Checks exported GGUF files with llama.cpp.")
     parser.add_argument("--program", type=Path, default=Path(__file__).parent.parent / "build" / "train_gpt")
     parser.add_argument("--write", action="store_true", help="write test/gguf again")
-    parser.add_argument("cases", nargs="*", help="some of: " + " ".join(CASES))
+    parser.add_argument("cases", nargs="*", help="some of: " + " ".join([*CASES, *CHATS]))
     arguments = parser.parse_args()
     checks = Checks(arguments.program.resolve())
     for name in FIXTURES:
         with tempfile.TemporaryDirectory() as folder:
             checks.fixture(Path(folder), name, arguments.write)
-    for name in arguments.cases or CASES:
+    for name in arguments.cases or [*CASES, *CHATS]:
         with tempfile.TemporaryDirectory() as folder:
-            checks.case(Path(folder), name, CASES[name])
+            if name in CASES:
+                checks.case(Path(folder), name, CASES[name])
+            else:
+                checks.chat(Path(folder), name, CHATS[name])
     print("largest error of the loss: " + ", ".join(f"{kind} {error:.1e}" for kind, error in checks.worst.items()))
     print(f"{checks.passed} passed, {checks.failed} failed")
     sys.exit(checks.failed > 0)

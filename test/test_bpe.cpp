@@ -388,7 +388,7 @@ TEST_CASE("the command tokenizer trains on files and writes a tokenizer.json", "
   INFO(o.err);
   REQUIRE(o.status == 0);
   const Bpe bpe = read_bpe(f.path("tok.json"));
-  check_equal(bpe, *Tokenizer::bpe(train_bpe(lines, 399)).with_special(kEndOfText).bpe());
+  check_equal(bpe, *Tokenizer::bpe(train_bpe(lines, 399)).with_special({kEndOfText}).bpe());
   const double per_token = static_cast<double>(lines.size()) / static_cast<double>(bpe.encode(lines).size());
   char number[16];
   std::snprintf(number, sizeof number, "%.2f", per_token);

@@ -251,7 +251,7 @@ TEST_CASE("a JSON line that cannot be read is named", "[documents]") {
   CHECK(contains(refusal("{\"prompt\": \"a\"}"), "q.jsonl, line 2: there is no \"completion\": name it with"));
   CHECK(contains(refusal("{\"completion\": \"a\"}"), "q.jsonl, line 2: there is no \"prompt\": name it with"));
   CHECK(contains(refusal("{\"body\": \"a\"}"),
-                 "line 2: there is no \"text\", and no \"prompt\" with a \"completion\""));
+                 "line 2: there is no \"text\", no \"messages\", and no \"prompt\" with a \"completion\""));
   f.write("q.jsonl", "{\"body\": \"one two\"}\n{\"body\": \"three\"}\n");
   CHECK(f.run("train q.jsonl --dry-run --context 4 --val-fraction 0 --text-field body").status == 0);
 }

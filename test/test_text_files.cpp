@@ -297,7 +297,7 @@ TEST_CASE("a corpus has a floor only if all of it is read", "[text]") {
   TextFiles files;
   files.data = {f.path("stories.txt")}, files.unknown = Unknown::skip;
   const auto floor = [&] {
-    const Tokenizer tokenizer = Tokenizer::characters(letters).with_special("end");
+    const Tokenizer tokenizer = Tokenizer::characters(letters).with_special({"end"});
     return load_for_evaluation(files, tokenizer, 400, {.separator = "end"}).floor;
   };
   CHECK(floor() > 0);

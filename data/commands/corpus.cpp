@@ -1,5 +1,6 @@
 #include "corpus.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 
@@ -8,17 +9,37 @@
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/text/corpus_files.hpp"
+#include "data/text/town.hpp"
 
 namespace {
 
+void write_questions(const std::string& path, const std::string& lines) {
+  if (path.empty()) return;
+  WholeFile file(path);
+  file.write(lines);
+  file.finish();
+  file.publish();
+  std::printf("%s: %s\n", path.c_str(),
+              counted(static_cast<double>(std::count(lines.begin(), lines.end(), '\n')), "question").c_str());
+}
+
 void write_and_report(const CorpusOptions& options) {
+  const bool town = options.grammar == kTown;
+  if (!town && (!options.questions.empty() || !options.held_out.empty()))
+    throw std::invalid_argument("--questions and --held-out are about --grammar town");
   const size_t bytes = parse_bytes(options.bytes);
-  for (const std::string& out : {options.out, nats_path(options.out)}) check_output(out, options.force);
+  for (const std::string& out : {options.out, nats_path(options.out), options.questions, options.held_out})
+    if (!out.empty()) check_output(out, options.force);
   const Stopwatch clock;
-  const CorpusSummary summary = write_corpus(options.out, bytes, options.seed, story_grammar(options.grammar));
+  const CorpusSummary summary = write_corpus(options.out, bytes, options.seed,
+                                             town ? town_grammar(options.seed) : story_grammar(options.grammar));
   std::printf("%s: %s, %s, floor %.4f nats/byte (%.1f s)\n", options.out.c_str(),
               counted(static_cast<double>(summary.stories), "story").c_str(), format_bytes(summary.bytes).c_str(),
               summary.nats / static_cast<double>(summary.bytes), clock.seconds());
+  if (!town) return;
+  const TownQuestions questions = town_questions(options.seed);
+  write_questions(options.questions, questions.asked);
+  write_questions(options.held_out, questions.held_out);
 }
 
 void check_and_report(const CorpusOptions& options) {

@@ -70,6 +70,7 @@ struct Measured {
   std::string checkpoint;
   int64_t step;
   double loss, seconds;  // loss in nats per token
+  Answers answers;       // none if all of the text counts
 };
 
 void print_text(const Measured& m, const Dataset& data) {
@@ -79,6 +80,10 @@ void print_text(const Measured& m, const Dataset& data) {
   std::printf("loss %.4f nats/token, %.4f bits/byte%s  (%s tokens/s)\n", m.loss, data.bits_per_byte(m.loss),
               data.floor > 0 ? format(", floor %.4f nats/token", data.floor).c_str() : "",
               format_count(tokens / m.seconds).c_str());
+  if (m.answers.all > 0)
+    std::printf("%lld of %s exact (%.1f %%): greedy decoding writes them\n", static_cast<long long>(m.answers.exact),
+                counted(static_cast<double>(m.answers.all), "answer").c_str(),
+                100. * static_cast<double>(m.answers.exact) / static_cast<double>(m.answers.all));
 }
 
 void print_json(const Measured& m, const Dataset& data) {
@@ -93,6 +98,7 @@ void print_json(const Measured& m, const Dataset& data) {
                                  {"bits_per_byte", data.bits_per_byte(m.loss)},
                                  {"seconds", m.seconds}};
   if (data.floor > 0) json["floor"] = data.floor;
+  if (m.answers.all > 0) json.update({{"answers", m.answers.all}, {"exact", m.answers.exact}});
   std::printf("%s\n", to_ascii(json).c_str());
 }
 
@@ -138,8 +144,10 @@ void run_eval(const EvalOptions& options) {
   check_memory(memory_of_inference(model.config, options.batch, model.config.context).total() + logits +
                    (options.gradients.empty() ? 0 : memory_of_training(model.config, options.batch).total()),
                "lower --batch");
-  // Documents end as they did in training.
-  const Dataset data = load_for_evaluation(options, header.tokenizer, model.config.context, header.options);
+  // Documents end, and conversations are written, as they were in training.
+  TextFiles files = options;
+  if (!files.chat) files.chat = header.options.chat;
+  const Dataset data = load_for_evaluation(files, header.tokenizer, model.config.context, header.options);
   if (are_same_name(options.logits, options.gradients))
     throw std::runtime_error("--logits and --gradients are the same file: name two");
   for (const std::string& out : {options.logits, options.gradients})
@@ -151,8 +159,10 @@ void run_eval(const EvalOptions& options) {
   const Stopwatch clock;
   catch_interrupts();
   const double loss = evaluate_with_progress(model, activations, data, options.batch, 0);
+  const double seconds = clock.seconds();
+  const Answers answers = data.counted.size() > 0 ? count_answers(model, activations, data) : Answers();
   if (interrupted()) throw std::runtime_error("stopped before the whole text was read: nothing was measured");
   if (!std::isfinite(loss)) throw std::runtime_error("the loss of " + path + " is not finite: its training diverged");
-  const Measured m{name, header.step, loss, clock.seconds()};
+  const Measured m{name, header.step, loss, seconds, answers};
   options.json ? print_json(m, data) : print_text(m, data);
 }

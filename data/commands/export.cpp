@@ -77,6 +77,12 @@ Tokenizer exported_tokenizer(const CheckpointHeader& header) {
   return first == tokenizer.begin() ? tokenizer : tokenizer.without_begin();
 }
 
+// Returns the token that ends what `sample` writes; -1 if there is none.
+int end_of_text(const CheckpointHeader& header) {
+  const int answer = answer_end(header.chat(), header.tokenizer);
+  return answer >= 0 ? answer : header.tokenizer.around(header.options.separator).last;
+}
+
 }  // namespace
 
 void run_export(const ExportOptions& options) {
@@ -86,8 +92,13 @@ void run_export(const ExportOptions& options) {
   if (trained.model.config.lora_rank > 0 && !format.adapters)
     throw std::invalid_argument("--to " + options.to + " has no adapters: add --lora-merge");
   const Tokenizer tokenizer = exported_tokenizer(trained.header);
-  const ExportedModel exported{trained.model, tokenizer, name_of_checkpoint(options.checkpoint, trained.path),
-                               options.dtype.empty() ? format.dtypes[0] : options.dtype};
+  const ChatTemplate* chat = trained.header.chat();
+  const ExportedModel exported{trained.model,
+                               tokenizer,
+                               name_of_checkpoint(options.checkpoint, trained.path),
+                               options.dtype.empty() ? format.dtypes[0] : options.dtype,
+                               end_of_text(trained.header),
+                               chat ? jinja_of(*chat, tokenizer) : ""};
   check_dtype(format, exported.dtype);
   format.check(exported);
   make_output(options.out, format.folder, options.force);

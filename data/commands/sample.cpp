@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/utf8.hpp"
+#include "data/text/documents.hpp"
 #include "data/text/text_files.hpp"
 
 namespace {
@@ -71,7 +74,15 @@ struct Session {
   const SampleOptions& options;
   const TrainedModel& trained;
   Generation how;
+  const ChatTemplate* chat;  // null: prompts are texts to continue
 
+  // How to generate to the end of a text, or of an answer.
+  Generation until_the_end() const {
+    Generation until = how;
+    until.turn_end = answer_end(chat, trained.header.tokenizer);
+    if (chat) until.begin = chat->content_begin;
+    return until;
+  }
   std::string known(const std::string& prompt) const {
     return known_prompt(prompt, trained.header.tokenizer, options.unknown);
   }
@@ -82,7 +93,18 @@ struct Session {
   }
 };
 
-// Prints samples in order although they are generated in parallel. Prints the first unfinished sample as it grows.
+// Returns the tokens of a conversation up to the begin of the next answer.
+std::vector<int> tokens_of(const Session& session, const std::vector<Turn>& turns) {
+  const Tokenizer& tokenizer = session.trained.header.tokenizer;
+  std::vector<ChatPart> parts;
+  for (const Turn& turn : turns)
+    for (ChatPart& part : session.chat->parts_of(turn)) parts.push_back(std::move(part));
+  for (ChatPart& part : session.chat->answer_begin()) parts.push_back(std::move(part));
+  return conversation_tokens(tokenizer, session.how.around, parts);
+}
+
+// Prints samples in order although they are generated in parallel. Prints the first unfinished sample as it grows. An
+// answer is printed without its question.
 class InOrder {
  public:
   InOrder(const Session& session, std::string prompt) : session_(session), prompt_(std::move(prompt)) { begin(); }
@@ -111,7 +133,7 @@ class InOrder {
 
   void begin() {
     if (session_.options.json) return;
-    output_.write(prompt_);
+    if (!session_.chat) output_.write(prompt_);
     output_.write(std::exchange(waiting_[first_].text, ""));
   }
 
@@ -123,18 +145,25 @@ class InOrder {
   bool any_full_ = false;
 };
 
-void print_samples(const Session& session) {
-  const auto& [options, trained, how] = session;
+void print_samples(Session session) {
+  const auto& [options, trained, how, chat] = session;
   std::string prompt = options.prompt.value_or("");
   if (prompt == "-" || (!options.prompt && !isatty(STDIN_FILENO))) prompt = read_file("-");
   prompt = session.known(prompt);
+  if (prompt.empty()) session.chat = nullptr;  // the model writes both sides of a conversation
+  if (prompt.empty() && trained.header.answers)
+    std::fputs("NOTE: this model has learned to answer, and not how a text begins: add --prompt 'a question'\n",
+               stderr);
+  const Tokenizer& tokenizer = trained.header.tokenizer;
+  const std::vector<int> tokens =
+      chat ? tokens_of(session, {{"user", prompt}}) : prompt_tokens(tokenizer, prompt, how);
   const int context = trained.model.config.context;
-  const size_t longest = trained.header.tokenizer.encode(prompt).size() + static_cast<size_t>(how.length);
+  const size_t longest = tokens.size() + static_cast<size_t>(how.length);
   if (!how.within_context && longest > static_cast<size_t>(context))
     std::fprintf(stderr, "[beyond the context of %d tokens the model sees the last %d to %d]\n", context,
                  std::max(1, context / 2), context);
   InOrder samples(session, prompt);
-  generate_texts(trained.model, trained.header.tokenizer, prompt, how, options.count,
+  generate_texts(trained.model, tokenizer, tokens, session.until_the_end(), options.count,
                  {[&](int n, const std::string& piece) { samples.write(n, piece); },
                   [&](int n, const Generated& result) { samples.end(n, result); }});
   if (samples.any_full())  // printed last, because an earlier note would split a word
@@ -143,12 +172,18 @@ void print_samples(const Session& session) {
 
 // ---- the prompt loop -------------------------------------------------------------------------------------
 
-// Generates the text after `prompt` and prints it as it grows. Ctrl-C ends it. Returns both, or "" if the document has
-// ended.
-std::string continued(const Session& session, const std::string& prompt, uint64_t number) {
+// A text that was generated, and whether its document has ended with it.
+struct Continuation {
+  std::string text;
+  bool ended;
+};
+
+// Generates the text after a prompt and prints it as it grows. Ctrl-C ends it. `shown` is the prompt as JSON has it.
+Continuation continued(const Session& session, const std::vector<int>& prompt, const std::string& shown,
+                       uint64_t number) {
   const bool json = session.options.json;
   const TrainedModel& trained = session.trained;
-  Generation how = session.how;
+  Generation how = session.until_the_end();
   how.number = number;
   how.stopped = interrupted;
   Output output;
@@ -159,32 +194,66 @@ std::string continued(const Session& session, const std::string& prompt, uint64_
         text += piece;
         if (!json) output.write(piece);
       });
-  json ? session.print_json(static_cast<int>(number), prompt, text, result) : output.end();
-  return result.end == std::string_view("document") ? "" : prompt + text;
+  json ? session.print_json(static_cast<int>(number), shown, text, result) : output.end();
+  return {text, result.end == std::string_view("document")};
 }
 
-void talk(const Session& session) {
-  const std::string begin = session.options.prompt.value_or("");
-  std::string text = begin;
-  uint64_t number = 0;
+// Reads lines, and calls answer() with each and its number. An empty line calls start().
+void loop_over_lines(const char* hint, const std::function<void()>& start,
+                     const std::function<void(const std::string& line, uint64_t number)>& answer) {
   LineEditor lines("> ");
-  if (lines.on_terminal())
-    std::fputs("Each line continues the text; an empty line starts anew. Ctrl-C ends an answer, Ctrl-D the program.\n",
-               stderr);
-  while (const std::optional<std::string> line = lines.read()) {
-    if (line->empty()) {
-      text = begin;
-      continue;
-    }
-    try {
-      text = session.known(text + *line);
+  if (lines.on_terminal()) std::fprintf(stderr, "%s Ctrl-C ends an answer, Ctrl-D the program.\n", hint);
+  start();
+  uint64_t number = 0;
+  while (const std::optional<std::string> line = lines.read()) try {
+      line->empty() ? start() : answer(*line, number);
+      number += line->empty() ? 0 : 1;
     } catch (const std::runtime_error& error) {
       std::fprintf(stderr, "train_gpt: %s\n", error.what());
-      continue;
     }
-    text = continued(session, text, number++);
-    if (text.empty()) text = begin;
-  }
+}
+
+void continue_text(const Session& session) {
+  std::string text;
+  const auto start = [&] { text = session.options.prompt.value_or(""); };
+  loop_over_lines("Each line continues the text; an empty line starts anew.", start,
+                  [&](const std::string& line, uint64_t number) {
+                    text = session.known(text + line);
+                    const std::vector<int> tokens =
+                        prompt_tokens(session.trained.header.tokenizer, text, session.how);
+                    const Continuation more = continued(session, tokens, text, number);
+                    text += more.text;
+                    if (more.ended) start();
+                  });
+}
+
+// Removes the first question and its answer, if there are later ones. A system's turn before them stays.
+bool forget_first(std::vector<Turn>& turns) {
+  const auto first = turns.begin() + (turns.front().role == "system" ? 1 : 0);
+  if (turns.end() - first < 3) return false;
+  turns.erase(first, first + 2);
+  return true;
+}
+
+// Answers each line as a turn of a conversation. If it fills more than half of the context, its first turns are left
+// out.
+void converse(const Session& session) {
+  const auto most = static_cast<size_t>(std::max(1, session.trained.model.config.context / 2));
+  std::vector<Turn> turns;
+  const auto start = [&] {
+    turns.clear();
+    if (session.options.prompt) turns.push_back({"system", session.known(*session.options.prompt)});
+  };
+  loop_over_lines("Each line is a question; an empty line starts anew.", start,
+                  [&](const std::string& line, uint64_t number) {
+                    turns.push_back({"user", session.known(line)});
+                    std::vector<int> tokens = tokens_of(session, turns);
+                    bool forgotten = false;
+                    for (; tokens.size() > most && forget_first(turns); forgotten = true)
+                      tokens = tokens_of(session, turns);
+                    if (forgotten) std::fputs("[the first turns no longer fit into the context]\n", stderr);
+                    turns.push_back({"assistant", continued(session, tokens, line, number).text});
+                  });
 }
 
 }  // namespace
@@ -202,6 +271,8 @@ void run_sample(const SampleOptions& options) {
                          .sampling = options.sampling,
                          .around = tokenizer.around(trained.header.options.separator),
                          .within_context = open,
-                         .at_first = trained.header.options.begin_contexts()}};
-  options.interactive ? talk(session) : print_samples(session);
+                         .at_first = trained.header.options.begin_contexts()},
+                        options.raw ? nullptr : trained.header.chat()};
+  if (!options.interactive) return print_samples(session);
+  session.chat ? converse(session) : continue_text(session);
 }

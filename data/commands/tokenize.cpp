@@ -114,7 +114,9 @@ Tokenizer tokenizer_for(const TokenizeOptions& o, std::string& source) {
                                 "tokenizer.model");
   }
   const Text text = read_text(o.data, o);
-  return train_tokenizer(text_of_documents(text, find_documents(text, o.documents)), vocabulary, o.separator);
+  std::vector<std::string> special = text.chat ? text.chat->special_names() : std::vector<std::string>();
+  special.insert(special.begin(), o.separator);
+  return train_tokenizer(text_of_documents(text, find_documents(text, o.documents)), vocabulary, special);
 }
 
 // Returns the tokens around a document. If the tokenizer lacks the default separator, uses its own, or none.
@@ -127,6 +129,14 @@ DocumentTokens around_documents(const TokenizeOptions& o, const Tokenizer& token
   }
 }
 
+// The files tell documents apart by the token between them.
+void require_one_end(const std::vector<TextSpan>& parts, const std::string& name) {
+  for (const TextSpan& part : parts)
+    if (part.token == kDocumentEnd)
+      throw std::runtime_error(name + ", line " + std::to_string(part.line) + ": in token files, the end of an " +
+                               "answer would end the conversation: use --chat-template chatml, or train on the text");
+}
+
 // The tokens of a text, and its documents.
 struct Tokenized {
   Dataset data;
@@ -134,7 +144,8 @@ struct Tokenized {
   bool whole_files = false;  // each document is a file
 };
 
-Tokenized tokenized(const TokenizeOptions& o, const Tokenizer& tokenizer, const std::string& path) {
+Tokenized tokenized(TokenizeOptions o, const Tokenizer& tokenizer, const std::string& path) {
+  o.usual_chat = &usual_chat_template(&tokenizer);
   Text text = read_text({path}, o);
   if (o.documents != o.separator) note_special_tokens(text, tokenizer);
   for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
@@ -145,6 +156,7 @@ Tokenized tokenized(const TokenizeOptions& o, const Tokenizer& tokenizer, const 
   size_t unknown = 0;
   if (t.data.around.first >= 0) {
     const std::vector<TextSpan> parts = find_documents(text, o.documents);
+    if (t.data.around.first == t.data.around.last) require_one_end(parts, text.name);
     t.documents = append_documents(t.data, text.bytes, parts, o.unknown, unknown);
     t.whole_files = t.documents.size() <= text.files.size();
   } else {

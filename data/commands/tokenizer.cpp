@@ -17,7 +17,7 @@ void run_tokenizer(const TokenizerOptions& options) {
   check_output(options.out, options.force);  // after reading, because it may be one of the inputs
   for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   const Stopwatch clock;
-  const Tokenizer trained = train_tokenizer(text.bytes, options.vocabulary, options.separator);
+  const Tokenizer trained = train_tokenizer(text.bytes, options.vocabulary, {options.separator});
   const Bpe& bpe = *trained.bpe();
   const double seconds = clock.seconds();
   if (bpe.vocabulary() < options.vocabulary)

@@ -25,4 +25,6 @@ struct ExportedModel {
   const Tokenizer& tokenizer;  // has a begin() if the model expects that token before a text
   std::string name;   // the run's name, for formats that store it
   std::string dtype;  // one of Format::dtypes
+  int end = -1;                    // the token that ends a text or an answer; -1: as the tokenizer says
+  std::string chat_template = {};  // in Jinja, for a model that has learned conversations
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/text/town.hpp"
 #include "shared_settings.hpp"
 
 namespace {
@@ -73,6 +74,7 @@ void describe_sample(SettingTable<SampleOptions>& t) {
   t.flag("json", &Options::json, "print each sample and its tokens as JSON");
   t.flag("interactive", &Options::interactive,
          "prompt loop: lines continue the text, an empty one restarts (Ctrl-D: end)");
+  t.flag("raw", &Options::raw, "continue the prompt as text, not as a conversation");
   describe_threads(t);
 }
 
@@ -128,11 +130,14 @@ void describe_tokenize(SettingTable<TokenizeOptions>& t) {
 void describe_corpus(SettingTable<CorpusOptions>& t) {
   std::vector<std::string> grammars;
   for (const NamedGrammar& row : kStoryGrammars) grammars.emplace_back(row.name);
+  grammars.emplace_back(kTown);
   t.text("out", &CorpusOptions::out, "FILE", "output file; its entropy goes to FILE.nats");
   t.named("grammar", &CorpusOptions::grammar, grammars, "grammar of the text");
   t.text("bytes", &CorpusOptions::bytes, "SIZE", "text size in bytes: 500k, 4M, ...");
   t.number("seed", &CorpusOptions::seed, 0, kLargest, "seed of the text");
-  t.flag("force", &CorpusOptions::force, "overwrite the file");
+  t.text("questions", &CorpusOptions::questions, "FILE", "questions about four of five people of the town");
+  t.text("held-out", &CorpusOptions::held_out, "FILE", "questions about the other people");
+  t.flag("force", &CorpusOptions::force, "overwrite the files");
   t.text("check", &CorpusOptions::check, "FILE", "count the lines of FILE that follow the grammar");
   t.text("known", &CorpusOptions::known, "FILE", "with --check: count lines that also occur in FILE");
 }

@@ -83,6 +83,7 @@ struct SampleOptions {
   std::string checkpoint;
   std::optional<std::string> prompt;  // open: standard input, or a newline; "-" for standard input
   bool greedy = false, json = false, interactive = false;
+  bool raw = false;  // continue the prompt as text, although the model has learned conversations
   Unknown unknown = Unknown::error;
   std::optional<int> length;  // open: up to 500 within the context
   int count = 1, threads = 0;
@@ -109,6 +110,7 @@ struct ExportOptions {
 struct CorpusOptions {
   std::string bytes = "4M", grammar = "stories", out;
   std::string check, known;  // a file of stories to check, and a file of stories that they should not repeat
+  std::string questions, held_out;  // files of questions about the town
   uint64_t seed = 1;
   bool force = false;
 };

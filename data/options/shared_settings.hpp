@@ -64,7 +64,13 @@ void describe_json_lines(SettingTable<Options>& t) {
   t.text("prompt-field", &Options::prompt_field, "NAME", "field of JSON lines with a prompt", {.text = true});
   t.text("completion-field", &Options::completion_field, "NAME", "field of JSON lines with what follows the prompt",
          {.text = true});
+  t.text("messages-field", &Options::messages_field, "NAME", "field of JSON lines with a conversation", {.text = true});
   t.choice("loss", kLearnedParts, &Options::learn, "tokens of prompts and completions that count", {.text = true});
+  const auto set = [](Options& o, const std::string& text) { o.chat = &find_chat_template(text); };
+  const auto value = [](const Options& o) { return o.chat ? toml(std::string(o.chat->name)) : ""; };
+  auto& chat = t.computed("chat-template", "NAME", "how a conversation is written (default: chatml)", {.text = true},
+                          {}, set, value);
+  for (const ChatTemplate& row : chat_templates()) chat.choices.emplace_back(row.name);
 }
 
 template <class Options>

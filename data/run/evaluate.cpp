@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <ranges>
 
 #include "data/host/interrupt.hpp"
 #include "data/host/progress.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
+#include "layers/kernels/buffer.hpp"
 #include "leader.hpp"
 
 int64_t validation_batches(const Dataset& data, int B) { return (static_cast<int64_t>(data.val.size()) + B - 1) / B; }
@@ -29,6 +32,29 @@ double evaluate(const Model& model, const Activations& activations, const Datase
     for (int target : inputs.targets) counted += target >= 0;
   }
   return nats / static_cast<double>(counted);
+}
+
+Answers count_answers(const Model& model, const Activations& activations, const Dataset& data) {
+  const int T = model.config.context;
+  const auto V = static_cast<size_t>(model.config.vocab_size);
+  const Buffer logits = allocate(checked_product({static_cast<size_t>(T), V}));
+  Answers answers;
+  for (size_t r = 0; r < data.val.size() && !interrupted(); ++r) {
+    const RowBatch row = fill_rows(data, data.val, r, 1, T);
+    batch_logits(logits.get(), model, activations, {row.tokens.data(), row.targets.data(), 1, T, row.begins_or_null()});
+    const auto is_right = [&](int t) {
+      const float* at = logits.get() + static_cast<size_t>(t) * V;
+      return row.targets[t] == kIgnore || std::max_element(at, at + V) == at + row.targets[t];
+    };
+    int begin = 0;
+    for (const TokenWindow& example : data.val[r]) {
+      const auto places = std::views::iota(begin, begin + example.length);
+      ++answers.all;
+      answers.exact += std::ranges::all_of(places, is_right);
+      begin += example.length;
+    }
+  }
+  return answers;
 }
 
 double evaluate_with_progress(const Model& model, const Activations& activations, const Dataset& data, int B,

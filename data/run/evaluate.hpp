@@ -22,3 +22,12 @@ double evaluate(const Model& model, const Activations& activations, const Datase
 // Does the same with a progress line. Ctrl-C stops it; then the result is NaN, and interrupted() is true.
 double evaluate_with_progress(const Model& model, const Activations& activations, const Dataset& data, int B,
                               int64_t batches, Group* group = nullptr);
+
+// Examples of the validation split, such as questions with their answers.
+struct Answers {
+  int64_t all = 0;
+  int64_t exact = 0;  // greedy decoding after the prompt writes exactly the part that counts
+};
+
+// Counts them row by row. They are exact if the likeliest token is right at every place that counts.
+Answers count_answers(const Model& model, const Activations& activations, const Dataset& data);

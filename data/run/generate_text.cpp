@@ -6,8 +6,6 @@
 #include <stdexcept>
 #include <utility>
 
-namespace {
-
 std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt, const Generation& how) {
   const int first = how.around.first;
   const std::vector<uint32_t> encoded = tokenizer.encode(prompt);
@@ -18,6 +16,8 @@ std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& pr
   return tokens;
 }
 
+namespace {
+
 // A sample that is being generated.
 struct UnfinishedText {
   int sample;
@@ -27,13 +27,14 @@ struct UnfinishedText {
 
 // Adds a token. Returns false if the text ends with it.
 bool add(UnfinishedText& text, int token, const Tokenizer& tokenizer, const Generation& how, const Listener& listener) {
-  if (token == how.around.first || token == how.around.last) {
-    text.result.end = "document";
+  if (token == how.around.first || token == how.around.last || token == how.turn_end) {
+    text.result.end = token == how.turn_end ? "turn" : "document";
     return false;
   }
   text.result.tokens.push_back(token);
   std::string& held = text.held;
   held += tokenizer.decode(token);
+  if (text.result.tokens.size() == 1 && held.starts_with(how.begin)) held.erase(0, how.begin.size());
   if (const size_t end = how.stop.empty() ? held.npos : held.find(how.stop); end != held.npos) {
     held.erase(end);
     text.result.end = "stop";
@@ -97,20 +98,19 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
 
 }  // namespace
 
-void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
-                    int count, const Listener& listener) {
-  const std::vector<int> tokens = prompt_tokens(tokenizer, prompt, how);
-  const int64_t most = static_cast<int64_t>(tokens.size()) + how.length;
+void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt,
+                    const Generation& how, int count, const Listener& listener) {
+  const int64_t most = static_cast<int64_t>(prompt.size()) + how.length;
   const int together = sequences_together(model.config, most, count);
   for (int first = 0; first < count; first += together) {
     std::vector<UnfinishedText> texts;
     for (int n = first; n < first + std::min(together, count - first); ++n) texts.push_back({n});
-    if (how.length > 0) generate_together(model, tokenizer, tokens, how, std::move(texts), listener);
+    if (how.length > 0) generate_together(model, tokenizer, prompt, how, std::move(texts), listener);
     else std::for_each(texts.begin(), texts.end(), [&](const UnfinishedText& text) { finish(text, listener); });
   }
 }
 
-Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt,
+Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt,
                         const Generation& how, const std::function<void(const std::string&)>& write) {
   Generated result;
   generate_texts(model, tokenizer, prompt, how, 1,
@@ -119,16 +119,25 @@ Generated generate_text(const Model& model, const Tokenizer& tokenizer, const st
   return result;
 }
 
+void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
+                    int count, const Listener& listener) {
+  generate_texts(model, tokenizer, prompt_tokens(tokenizer, prompt, how), how, count, listener);
+}
+
+Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt,
+                        const Generation& how, const std::function<void(const std::string&)>& write) {
+  return generate_text(model, tokenizer, prompt_tokens(tokenizer, prompt, how), how, write);
+}
+
 std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,
                       const DocumentTokens& around, uint64_t number, const Activations* activations) {
+  const Generation how{.length = length,
+                       .sampling = {.temperature = .8f, .seed = seed},
+                       .number = number,
+                       .around = around,
+                       .activations = activations,
+                       .within_context = true};
   std::string text;
-  generate_text(model, tokenizer, "",
-                {.length = length,
-                 .sampling = {.temperature = .8f, .seed = seed},
-                 .number = number,
-                 .around = around,
-                 .activations = activations,
-                 .within_context = true},
-                [&](const std::string& piece) { text += piece; });
+  generate_text(model, tokenizer, "", how, [&](const std::string& piece) { text += piece; });
   return text;
 }

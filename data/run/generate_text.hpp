@@ -18,11 +18,13 @@ struct Generation {
   const Activations* activations = nullptr;  // for a whole context; null: the generator's own
   bool within_context = false;  // the text ends when the context is full
   bool at_first = false;  // the prompt begins a document: the model has seen no other beginning of a context
+  int turn_end = -1;      // a token that ends the text, too: the end of an answer
+  std::string begin = {};  // is left out where the text begins with it
 };
 
 // Why a text ended, and its tokens without the prompt's.
 struct Generated {
-  const char* end = "length";  // or "stop", "document", "context", "interrupted"
+  const char* end = "length";  // or "stop", "document", "turn", "context", "interrupted"
   std::vector<int> tokens;
 };
 
@@ -32,15 +34,23 @@ struct Listener {
   std::function<void(int sample, const Generated& result)> end;
 };
 
+// Returns the tokens of a prompt. Without a separator, an empty prompt becomes a newline, or the first character of a
+// vocabulary without newline. If the separator is the tokenizer's begin(), it comes before the prompt, and the text
+// also ends before the tokenizer's end().
+std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt, const Generation& how);
+
 // Feeds the prompt, then draws tokens, for `count` samples numbered from how.number on. As many samples as memory
-// allows advance together, so that a step reads the weights once; each sample has the same text as alone. Without a
-// separator, an empty prompt becomes a newline, or the first character of a vocabulary without newline. If the
-// separator is the tokenizer's begin(), it comes before the prompt, and the text also ends before the tokenizer's
-// end().
-void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
-                    int count, const Listener& listener);
+// allows advance together, so that a step reads the weights once; each sample has the same text as alone.
+void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt,
+                    const Generation& how, int count, const Listener& listener);
 
 // Generates one sample.
+Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt,
+                        const Generation& how, const std::function<void(const std::string&)>& write);
+
+// Do the same with the tokens of a text as the prompt.
+void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::string& prompt, const Generation& how,
+                    int count, const Listener& listener);
 Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt,
                         const Generation& how, const std::function<void(const std::string&)>& write);
 

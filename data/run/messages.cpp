@@ -1,5 +1,6 @@
 #include "messages.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -121,15 +122,42 @@ std::string first_word(const Dataset& data) {
   return for_terminal(word) == word ? word : "";
 }
 
-std::vector<std::string> sample_words(const Trainer& t) {
-  const std::string prompt = first_word(t.data);
-  return prompt.empty() ? std::vector<std::string>{"sample", t.options().out}
-                        : std::vector<std::string>{"sample", t.options().out, "--prompt", prompt};
+// Returns the prompts of the first documents for validation, with the token that begins each.
+std::vector<std::vector<int>> prompts_of(const Dataset& data, size_t most) {
+  std::vector<TokenWindow> windows = (data.val.empty() ? data.rows : data.val).windows();
+  std::sort(windows.begin(), windows.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+  std::vector<std::vector<int>> prompts;
+  for (const TokenWindow& window : windows) {
+    if (static_cast<int>(data.tokens[window.start]) != data.around.first) continue;  // inside a long document
+    std::vector<int> prompt;
+    const size_t end = window.start + static_cast<size_t>(window.length);
+    for (size_t at = window.start; at < end && (prompt.empty() || data.counted[at] == 0); ++at)
+      prompt.push_back(static_cast<int>(data.tokens[at]));
+    prompts.push_back(std::move(prompt));
+    if (prompts.size() == most) break;
+  }
+  return prompts;
 }
 
-}  // namespace
+// Answers the first prompts for validation.
+std::string answers_of(const Trainer& t) {
+  const Tokenizer& tokenizer = t.data.tokenizer;
+  const Generation how{.length = t.sample_length(),
+                       .sampling = {.temperature = .8f, .seed = t.options().seed},
+                       .around = t.data.around,
+                       .activations = &t.activations,
+                       .within_context = true,
+                       .turn_end = answer_end(t.data.chat, tokenizer)};
+  std::string text;
+  for (const std::vector<int>& prompt : prompts_of(t.data, 3)) {
+    text += (text.empty() ? "" : "\n") + tokenizer.decode({prompt.begin() + 1, prompt.end()});
+    generate_text(t.model, tokenizer, prompt, how, [&](const std::string& piece) { text += piece; });
+  }
+  return text;
+}
 
-std::string text_sample(const Trainer& t, int64_t step) {
+// Samples documents, or a part of a stream.
+std::string texts_of(const Trainer& t) {
   const auto sample = [&t](uint64_t n) {
     return sample_of(t.model, t.data.tokenizer, t.sample_length(), t.options().seed, t.data.around, n, &t.activations);
   };
@@ -138,6 +166,22 @@ std::string text_sample(const Trainer& t, int64_t step) {
     for (uint64_t n = 1; n < 3; ++n) text += "\n" + sample(n);
   else if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2)
     text.resize(text.rfind('\n'));
+  return text;
+}
+
+// Returns the words of a command that shows what the model has learned.
+std::vector<std::string> sample_words(const Trainer& t) {
+  const std::string& out = t.options().out;
+  if (t.data.chat || t.state.answers) return {"sample", out, "--interactive"};
+  const std::string prompt = first_word(t.data);
+  return prompt.empty() ? std::vector<std::string>{"sample", out}
+                        : std::vector<std::string>{"sample", out, "--prompt", prompt};
+}
+
+}  // namespace
+
+std::string text_sample(const Trainer& t, int64_t step) {
+  const std::string text = t.state.answers ? answers_of(t) : texts_of(t);
   keep_sample(t.options().out, step, text);
   if (has_json_lines()) json_line(to_ascii({{"event", "sample"}, {"step", step}, {"text", text}}));
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";

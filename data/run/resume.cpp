@@ -31,10 +31,11 @@ Command from_the_start(Command command, const std::string& config) {
 }
 
 // Sets options that the text decided when the run began.
-void fill_open(DocumentOptions& now, const DocumentOptions& then) {
+void fill_open(TextOptions& now, const TextOptions& then) {
   if (now.documents.empty()) now.documents = then.documents;
   if (!now.packing) now.packing = then.packing;
   if (now.separator.empty()) now.separator = then.separator;
+  if (!now.chat) now.chat = then.chat;
 }
 
 Command on_top_of_run(const Command& command, CheckpointHeader& header) {
@@ -78,8 +79,10 @@ Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   const std::string& from = command.train.init_from;
   header = read_checkpoint_header(find_checkpoint(from));
   const std::string& tokenizer = header.options.tokenizer;
-  const std::string model = without_derived(model_to_toml(header.options), command) + "tokenizer = " +
-                            toml(tokenizer) + "\ndocument-separator = " + toml(header.options.separator) + "\n";
+  std::string model = without_derived(model_to_toml(header.options), command) + "tokenizer = " + toml(tokenizer) +
+                      "\ndocument-separator = " + toml(header.options.separator) + "\n";
+  if (const ChatTemplate* chat = header.options.chat)
+    model += "chat-template = " + toml(std::string(chat->name)) + "\n";
   // Leave out what the new run does not read. Otherwise it would be reported to the user, who did not give it.
   const Command all = parse_on_top(command, model);
   const Command merged = parse_on_top(command, without(unused_option_names(all.train), model));
@@ -130,6 +133,7 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
   o.documents = data.documents;
   o.packing = data.packing;
   o.separator = data.tokenizer.name_of_special(data.around.first);
+  if (data.chat) o.chat = data.chat;
   set_vocabulary(o.config, data.tokenizer.vocabulary());
   o.config = resolved(o.config);
   if (o.config.lora_rank > 0 && !o.resume) o.config.lora_shared = joined_matrices(o.config);

@@ -22,6 +22,8 @@ Trainer::Trainer(const Command& given, const CheckpointHeader& start, Dataset te
       command(given), data(std::move(text)), state(start) {
   state.tokenizer = data.tokenizer;
   state.data_fingerprint = data.fingerprint;
+  state.converses = data.chat != nullptr;
+  state.answers = data.counted.size() > 0;
 }
 
 int64_t Trainer::batches_per_validation() const {

@@ -40,6 +40,8 @@ uint64_t whole_number(const json& fields, const char* key, uint64_t most) {
 json to_json(const CheckpointHeader& h) {
   return {{"settings", to_json(h.options)},
           {"optimizer", h.optimizer},
+          {"converses", h.converses},
+          {"answers", h.answers},
           {"tokenizer", to_json(h.tokenizer)},
           {"step", h.step},
           {"elapsed", h.elapsed > 0 && std::isfinite(h.elapsed) ? h.elapsed : 0},  // a clock may run backwards
@@ -57,6 +59,8 @@ CheckpointHeader header_of(const json& j, const TrainOptions& options) {
   h.options = options;
   h.options.config = resolved(h.options.config);
   h.optimizer = j.at("optimizer");
+  h.converses = j.value("converses", false);
+  h.answers = j.value("answers", false);
   h.tokenizer = tokenizer_from_json(j.at("tokenizer"));
   if (h.tokenizer.vocabulary() > h.options.config.vocab_size)
     throw std::runtime_error("its tokenizer has more tokens than its model");

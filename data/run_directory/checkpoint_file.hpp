@@ -29,6 +29,10 @@ struct CheckpointHeader {
   std::string unwritten_row;  // this step's line of metrics.csv, if it could not be written there
   uint64_t data_fingerprint = 0;
   bool optimizer = false;  // the file has the optimizer's state
+  bool converses = false;  // the model has learned conversations, written as options.chat says
+  bool answers = false;    // some of the text was not learned: prompts
+
+  const ChatTemplate* chat() const { return converses ? options.chat : nullptr; }
 };
 
 // A running 64-bit checksum over words of 8 bytes: multiply and rotate.

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "data/tokenizer/tokenizer.hpp"
+#include "data/tokenizer/chat_template.hpp"
 #include "rows.hpp"
 #include "tokens.hpp"
 
@@ -33,6 +33,7 @@ struct Dataset {
   std::string name;                  // shown to the user
   DocumentTokens around;             // each document
   std::string documents;             // where documents end: --documents, resolved
+  const ChatTemplate* chat = nullptr;  // of the conversations; null if there are none
   std::vector<std::string> notes;    // shown to the user, one line each: what was skipped or changed
   uint64_t fingerprint = 0;          // hash of the tokens and of the stories' -log P; for token files, of samples
   std::vector<std::function<uint64_t()>> token_files;  // each hashes all bytes of one mapped file

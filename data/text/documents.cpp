@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -57,27 +58,61 @@ struct Encoded {
     counted.push_back(counts);
   }
 
-  // Adds parts [begin, end), which are whole documents.
-  void add(const Dataset& data, std::string_view text, std::span<const TextSpan> parts, Unknown how) {
-    const auto [before, after] = data.around;
-    for (size_t i = 0; i < parts.size() && !error; ++i) {
-      const TextSpan& part = parts[i];
-      if (part.is_first) {
+  // Adds whole documents.
+  void add(const Tokenizer& tokenizer, const DocumentTokens& around, std::string_view text,
+           std::span<const TextSpan> parts, Unknown how) {
+    const auto [before, after] = around;
+    for (size_t i = 0; i < parts.size() && !error;) {
+      if (parts[i].is_first) {
         lengths.push_back(before == after ? 1 : 2);  // the tokens around it, of which neighbors share one
         if (before != after) add(before, false);
       }
+      const size_t size = tokens.size(), end = end_of_joined(parts, i);
       try {
-        const std::string_view bytes = text.substr(part.begin, part.end - part.begin);
-        for (const uint32_t token : data.tokenizer.encode(bytes, how, &unknown)) {
-          add(static_cast<int>(token), part.counts);
-          ++lengths.back();
-        }
+        if (parts[i].token == kDocumentEnd) add(after, parts[i].counts);
+        else if (parts[i].token) add(special(parts[i].token, tokenizer), parts[i].counts);
+        else add_joined(tokenizer, text, parts.subspan(i, end - i), how);
       } catch (const NoToken& e) {
-        error = e.behind(part.begin);
+        error = e.behind(parts[i].begin);
       }
-      if (i + 1 == parts.size() || parts[i + 1].is_first) add(after, part.counts);
+      lengths.back() += tokens.size() - size;
+      i = end;
+      if (i == parts.size() || parts[i].is_first) add(after, parts[i - 1].counts);
     }
   }
+
+ private:
+  static size_t end_of_joined(std::span<const TextSpan> parts, size_t i) {
+    do ++i;
+    while (i < parts.size() && parts[i].joins);
+    return i;
+  }
+
+  int special(const char* name, const Tokenizer& tokenizer) {
+    const auto [known, is_new] = special_.emplace(name, 0);
+    if (is_new) known->second = tokenizer.special(name);
+    return known->second;
+  }
+
+  // Adds parts that are one text for the tokenizer. A token of two parts belongs to the second.
+  void add_joined(const Tokenizer& tokenizer, std::string_view text, std::span<const TextSpan> parts, Unknown how) {
+    const size_t begin = parts.front().begin;
+    const std::vector<uint32_t> all = tokenizer.encode(text.substr(begin, parts.back().end - begin), how, &unknown);
+    size_t at = 0;
+    for (const TextSpan& part : parts) {
+      const size_t end = &part == &parts.back() ? all.size()
+                                                : equal_tokens(all, tokenizer.encode(
+                                                                        text.substr(begin, part.end - begin), how));
+      for (; at < end; ++at) add(static_cast<int>(all[at]), part.counts);
+    }
+  }
+
+  // How many first tokens are the same.
+  static size_t equal_tokens(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) {
+    return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  }
+
+  std::map<const char*, int> special_;  // the tokens of chat templates
 };
 
 // The ends of groups of parts that are whole documents and have about `bytes` bytes each.
@@ -119,7 +154,7 @@ std::vector<Stretch> append(Dataset& data, std::string_view text, const std::vec
   for (size_t group = 0; group < ends.size(); ++group) {
     const size_t begin = group == 0 ? 0 : ends[group - 1];
     Encoded<T> part;
-    part.add(data, text, std::span(parts).subspan(begin, ends[group] - begin), unknown);
+    part.add(data.tokenizer, data.around, text, std::span(parts).subspan(begin, ends[group] - begin), unknown);
 #pragma omp ordered
     {
       size_t start = data.tokens.size() - shared;
@@ -173,4 +208,16 @@ std::vector<Stretch> append_documents(Dataset& data, std::string_view text, cons
   if (data.tokenizer.vocabulary() <= 1 << 8) return append<uint8_t>(data, text, parts, unknown, count);
   if (data.tokenizer.vocabulary() <= 1 << 16) return append<uint16_t>(data, text, parts, unknown, count);
   return append<uint32_t>(data, text, parts, unknown, count);
+}
+
+std::vector<int> conversation_tokens(const Tokenizer& tokenizer, const DocumentTokens& around,
+                                     const std::vector<ChatPart>& parts) {
+  std::string text;
+  std::vector<TextSpan> spans;
+  append_parts(text, spans, parts, {.is_chat = true});
+  Encoded<uint32_t> document;
+  document.add(tokenizer, around, text, spans, Unknown::error);
+  std::vector<int> tokens(document.tokens.begin(), document.tokens.end() - 1);  // without the document's end
+  if (around.first == around.last) tokens.insert(tokens.begin(), around.first);
+  return tokens;
 }

@@ -28,3 +28,8 @@ std::string text_of_documents(const Text& text, const std::vector<TextSpan>& doc
 // NoToken with the place in the text.
 std::vector<Stretch> append_documents(Dataset& data, std::string_view text, const std::vector<TextSpan>& parts,
                                       Unknown unknown, size_t& count);
+
+// Returns the tokens of a conversation that goes on, from the beginning of its document. `parts` are not empty. Throws
+// NoToken.
+std::vector<int> conversation_tokens(const Tokenizer& tokenizer, const DocumentTokens& around,
+                                     const std::vector<ChatPart>& parts);

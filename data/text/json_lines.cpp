@@ -20,35 +20,66 @@ const std::string* field_of(const json& object, const std::string& name) {
   return found->get_ptr<const std::string*>();
 }
 
-// The texts of a line, and whether they are learned.
-struct LinePart {
-  const std::string* text;
-  bool counts;
-};
-
-std::vector<LinePart> parts_of(const json& object, const JsonFields& o) {
-  if (const std::string* text = field_of(object, o.text_field)) return {{text, true}};
-  const std::string *prompt = field_of(object, o.prompt_field), *completion = field_of(object, o.completion_field);
-  if (prompt && completion) return {{prompt, o.learn == LearnedPart::all}, {completion, true}};
-  if (prompt) fail("there is no \"" + o.completion_field + "\": name it with --completion-field");
-  if (completion) fail("there is no \"" + o.prompt_field + "\": name it with --prompt-field");
-  fail("there is no \"" + o.text_field + "\", and no \"" + o.prompt_field + "\" with a \"" + o.completion_field +
-       "\": name the fields with --text-field, or --prompt-field and --completion-field");
+// Returns a role's or content's text.
+std::string text_in(const json& message, const char* field) {
+  const std::string* text = field_of(message, field);
+  if (!text) fail("a message has no \"" + std::string(field) + "\"");
+  return *text;
 }
 
-// Appends the texts of one line. Parts without text are left out.
-void append_line(std::string& text, std::vector<TextSpan>& spans, const json& object, const JsonFields& fields,
-                 size_t line) {
-  if (!object.is_object()) fail("it is not a JSON object");
-  bool is_first = true, counts = false;
-  for (const auto& [part, learned] : parts_of(object, fields)) {
-    if (part->empty()) continue;
-    spans.push_back({text.size(), text.size() + part->size(), is_first, learned, line});
-    text += *part;
-    is_first = false;
-    counts = counts || learned;
+std::vector<Turn> turns_of(const json& messages, const std::string& field) {
+  constexpr std::string_view kRoles[] = {"system", "user", "assistant"};
+  if (!messages.is_array()) fail("\"" + one_line(field) + "\" is not a list");
+  std::vector<Turn> turns;
+  for (const json& message : messages) {
+    if (!message.is_object()) fail("a message is not a JSON object");
+    turns.push_back({text_in(message, "role"), text_in(message, "content")});
+    if (std::find(std::begin(kRoles), std::end(kRoles), turns.back().role) == std::end(kRoles))
+      fail("the role " + in_quotes(turns.back().role) + " is not system, user or assistant");
   }
-  if (!counts) fail("there is no text to learn");
+  return turns;
+}
+
+// The parts of a conversation. The end of the document ends the last answer.
+std::vector<ChatPart> parts_of(const std::vector<Turn>& turns, const ChatTemplate& chat) {
+  std::vector<ChatPart> parts;
+  for (const Turn& turn : turns)
+    for (ChatPart& part : chat.parts_of(turn)) parts.push_back(std::move(part));
+  if (!parts.empty() && parts.back().token == kDocumentEnd) parts.pop_back();
+  return parts;
+}
+
+// The parts of a line's document.
+struct LineParts {
+  std::vector<ChatPart> parts;
+  bool is_chat = false, has_prompt = false;
+};
+
+LineParts parts_of(const json& object, const JsonFields& o) {
+  if (const auto found = object.find(o.messages_field); found != object.end()) {
+    const ChatTemplate& usual = o.usual_chat ? *o.usual_chat : usual_chat_template(nullptr);
+    return {parts_of(turns_of(*found, o.messages_field), o.chat ? *o.chat : usual), true, false};
+  }
+  if (const std::string* text = field_of(object, o.text_field)) return {{{.text = *text, .counts = true}}};
+  const std::string *prompt = field_of(object, o.prompt_field), *completion = field_of(object, o.completion_field);
+  if (prompt && completion && o.chat)
+    return {parts_of({{"user", *prompt}, {"assistant", *completion}}, *o.chat), true, true};
+  if (prompt && completion) return {{{.text = *prompt}, {.text = *completion, .counts = true}}, false, true};
+  if (prompt) fail("there is no \"" + o.completion_field + "\": name it with --completion-field");
+  if (completion) fail("there is no \"" + o.prompt_field + "\": name it with --prompt-field");
+  fail("there is no \"" + o.text_field + "\", no \"" + o.messages_field + "\", and no \"" + o.prompt_field +
+       "\" with a \"" + o.completion_field + "\": name the fields with --text-field, --messages-field, or " +
+       "--prompt-field and --completion-field");
+}
+
+// Appends the texts of one line.
+void append_line(std::string& text, JsonLines& lines, const json& object, const JsonFields& fields, size_t number) {
+  if (!object.is_object()) fail("it is not a JSON object");
+  const auto [parts, is_chat, has_prompt] = parts_of(object, fields);
+  if (!append_parts(text, lines.spans, parts, {is_chat, fields.learn == LearnedPart::all, number}))
+    fail("there is no text to learn");
+  lines.prompts |= has_prompt;
+  lines.messages |= is_chat && !has_prompt;
 }
 
 }  // namespace
@@ -69,18 +100,39 @@ bool is_json_lines(std::string_view text) {
   return true;
 }
 
-std::vector<TextSpan> append_json_lines(std::string& text, std::string_view json, const std::string& name,
-                                        const JsonFields& fields) {
-  std::vector<TextSpan> spans;
+bool append_parts(std::string& text, std::vector<TextSpan>& spans, const std::vector<ChatPart>& parts,
+                  const PartsOf& document) {
+  bool is_first = true, after_text = false, any_counts = false;
+  for (const ChatPart& part : parts) {
+    if (part.text.empty() && !part.token) continue;
+    const bool counts = part.counts || document.all_count;
+    spans.push_back({.begin = text.size(),
+                     .end = text.size() + part.text.size(),
+                     .is_first = is_first,
+                     .counts = counts,
+                     .line = document.line,
+                     .joins = document.is_chat && after_text && !part.token,
+                     .token = part.token});
+    text += part.text;
+    is_first = false;
+    after_text = !part.token;
+    any_counts = any_counts || counts;
+  }
+  return any_counts;
+}
+
+JsonLines append_json_lines(std::string& text, std::string_view json, const std::string& name,
+                            const JsonFields& fields) {
+  JsonLines lines;
   for (size_t number = 1; !json.empty(); ++number) {
     const std::string_view line = json.substr(0, json.find('\n'));
     json.remove_prefix(std::min(json.size(), line.size() + 1));
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     try {
-      append_line(text, spans, parse_json(line), fields, number);
+      append_line(text, lines, parse_json(line), fields, number);
     } catch (const std::runtime_error& error) {
       throw std::runtime_error(one_line(name) + ", line " + std::to_string(number) + ": " + one_line(error.what()));
     }
   }
-  return spans;
+  return lines;
 }

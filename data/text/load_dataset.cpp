@@ -124,25 +124,17 @@ Tokenizer tokenizer_of_tokens(const std::string& file, const std::string& name) 
                                   "tokenizer.json next to them");
 }
 
-// Makes the tokenizer that the options name. Unless `separator` is "", its last token is that special token. Trains a
-// byte-pair encoding on the whole text of --data, not on --val-data.
+// Makes the tokenizer that the options name. Its last tokens are these special tokens. Trains a byte-pair encoding on
+// the whole text of --data, not on --val-data.
 Tokenizer new_tokenizer(const TextOptions& options, const Source& source, const Source& validation,
-                        const std::string& separator) {
+                        const Names& special) {
   const std::string& name = options.tokenizer;
   const Text& text = source.text;
-  if (name == "byte") return Tokenizer::bytes().with_special(separator);
-  if (name == "char") return alphabet_of(text, validation.text).with_special(separator);
+  if (name == "byte") return Tokenizer::bytes().with_special(special);
+  if (name == "char") return alphabet_of(text, validation.text).with_special(special);
   const int vocabulary = vocabulary_of_bpe(name);
-  if (separator.empty()) return train_tokenizer(text.bytes, vocabulary, "");
-  return train_tokenizer(text_of_documents(text, source.documents), vocabulary, separator);
-}
-
-// Returns the tokenizer of token files, or one from a file; null if the options ask for a new one.
-std::unique_ptr<Tokenizer> tokenizer_from_file(const TextOptions& options, const Source& source) {
-  if (!source.token_files.empty())
-    return std::make_unique<Tokenizer>(tokenizer_of_tokens(source.token_files[0], options.tokenizer));
-  if (names_file(options.tokenizer)) return std::make_unique<Tokenizer>(read_tokenizer(options.tokenizer));
-  return nullptr;
+  if (special.empty()) return train_tokenizer(text.bytes, vocabulary);
+  return train_tokenizer(text_of_documents(text, source.documents), vocabulary, special);
 }
 
 // Encodes a text piece by piece, so that memory holds its tokens once. T is an unsigned integer of 8, 16 or 32 bits.
@@ -306,8 +298,8 @@ void decide_documents(Dataset& data, const DocumentOptions& how, Source& source,
 }
 
 // True if the documents need a token that ends them.
-bool needs_separator(const Dataset& data, const Source& source) {
-  return source.documents.size() > 1 || data.packing != Packing::stream;
+bool needs_separator(const Dataset& data, const TextOptions& options, const Source& source) {
+  return source.documents.size() > 1 || data.packing != Packing::stream || options.chat;
 }
 
 // Sets the tokens around documents.
@@ -335,9 +327,12 @@ void require_documents(const Dataset& data, bool validates) {
 void choose_tokenizer(Dataset& data, const TextOptions& options, const Tokenizer* known, const Source& source,
                       const Source& validation) {
   std::string separator = options.separator;
-  if (separator.empty() && needs_separator(data, source)) separator = known ? known->separator() : kEndOfText;
-  data.tokenizer = known ? *known : new_tokenizer(options, source, validation, separator);
+  if (separator.empty() && needs_separator(data, options, source)) separator = known ? known->separator() : kEndOfText;
+  Names special = options.chat ? options.chat->special_names() : Names();
+  if (!separator.empty()) special.insert(special.begin(), separator);
+  data.tokenizer = known ? *known : new_tokenizer(options, source, validation, special);
   set_separator(data, separator);
+  if (options.chat) require_tokens(*options.chat, data.tokenizer);
 }
 
 // Throws if the stream is too short for a row.
@@ -347,6 +342,21 @@ void require_stream(const Dataset& data, const std::string& name_of_validation, 
   if (validates)
     require_tokens(data.tokens.size() - data.train, 2, "validation", name_of_validation,
                    "give more text or raise --val-fraction");
+}
+
+const Tokenizer* pointer_to(const std::optional<Tokenizer>& tokenizer) { return tokenizer ? &*tokenizer : nullptr; }
+
+// Returns the options with the chat template that suits the tokenizer; null: a new one.
+template <class Options>
+Options with_usual_chat(Options options, const Tokenizer* tokenizer) {
+  options.usual_chat = &usual_chat_template(tokenizer);
+  return options;
+}
+
+// `options` have the template of the training text.
+void require_same_chat(const TextOptions& options, const Text& validation) {
+  if (validation.chat && !options.chat)
+    throw std::runtime_error("there are conversations in --val-data only: name a --chat-template for the prompts, too");
 }
 
 // What the text is split into: documents, or stretches of a stream for validation.
@@ -369,17 +379,24 @@ Parts append_parts(Dataset& data, Source& source, Source& validation, const Text
 
 }  // namespace
 
-Dataset load_dataset(const TextOptions& options, const Tokenizer* tokenizer, int context) {
+Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int context) {
+  std::optional<Tokenizer> from_file;
+  if (!tokenizer && names_file(given.tokenizer)) from_file = read_tokenizer(given.tokenizer);
+  TextOptions options = with_usual_chat(given, tokenizer ? tokenizer : pointer_to(from_file));
   const bool raw = tokenizer ? tokenizer->bpe() || tokenizer->pieces()
                              : !tokenizer_file_of(options.data.at(0), options.tokenizer).empty();
   Source source = open_source(options.data, options, raw, options.val_data);
+  if (source.text.chat) options.chat = source.text.chat;
   Source validation = open_validation(options, source, raw);
+  require_same_chat(options, validation.text);
   const bool separate = !validation.empty(), validates = separate || options.val_fraction > 0;
   note_copies(source.text, validation.text);
   Dataset data;
   data.name = source.name();
-  const std::unique_ptr<Tokenizer> from_file = tokenizer ? nullptr : tokenizer_from_file(options, source);
-  const Tokenizer* known = tokenizer ? tokenizer : from_file.get();
+  data.chat = source.token_files.empty() ? source.text.chat : options.chat;
+  if (!tokenizer && !from_file && !source.token_files.empty())
+    from_file = tokenizer_of_tokens(source.token_files[0], options.tokenizer);
+  const Tokenizer* known = tokenizer ? tokenizer : pointer_to(from_file);
   decide_documents(data, options, source, known);
   if (separate) find_documents(validation, data.documents);
   choose_tokenizer(data, options, known, source, validation);
@@ -409,11 +426,14 @@ std::string tokenizer_of(const TextOptions& options) {
   return file.empty() || find_token_files(options.data, true).empty() ? options.tokenizer : file;
 }
 
-Dataset load_for_evaluation(const TextFiles& files, const Tokenizer& tokenizer, int context,
+Dataset load_for_evaluation(const TextFiles& given, const Tokenizer& tokenizer, int context,
                             const DocumentOptions& how) {
+  const TextFiles files = with_usual_chat(given, &tokenizer);
   Source source = open_source(files.data, files, tokenizer.bpe() || tokenizer.pieces());
   Dataset data;
   data.name = source.name();
+  data.chat = source.text.chat;
+  if (data.chat) require_tokens(*data.chat, tokenizer);
   decide_documents(data, how, source, &tokenizer);
   data.tokenizer = tokenizer;
   set_separator(data, how.separator);

@@ -243,6 +243,15 @@ size_t bytes_of(const std::vector<Found>& files) {
   return bytes;
 }
 
+// Decides the template of a text's conversations.
+void set_chat(Text& text, const JsonFields& fields, const JsonLines& lines) {
+  const ChatTemplate* usual = fields.usual_chat ? fields.usual_chat : &usual_chat_template(nullptr);
+  if (lines.messages || lines.prompts) text.chat = fields.chat;
+  if (lines.messages && !fields.chat) text.chat = usual;
+  if (lines.messages && lines.prompts && !fields.chat)
+    throw std::runtime_error("there are prompts next to conversations: name a --chat-template for both");
+}
+
 }  // namespace
 
 std::string_view Text::bytes_of(size_t i) const {
@@ -317,6 +326,7 @@ bool drop_returns(std::string& text, size_t begin) {
 Text read_text(const Names& paths, const TextFiles& filter, const Names& held_out) {
   constexpr size_t kLook = 1 << 16;
   Text text;
+  JsonLines of_all;  // without the spans
   Names marks, returns, json, json_lists;
   auto [files, skipped, own, held, repeated] = list_files(paths, filter, held_out);
   const size_t total = bytes_of(files), memory = detect_machine().memory, most = memory > 0 ? memory : size_t(-1);
@@ -364,8 +374,12 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
     }
     const std::string lines = text.bytes.substr(begin);
     text.bytes.resize(begin);
-    text.files.back().spans = append_json_lines(text.bytes, lines, name, filter);
+    JsonLines read = append_json_lines(text.bytes, lines, name, filter);
+    of_all.prompts |= read.prompts;
+    of_all.messages |= read.messages;
+    text.files.back().spans = std::move(read.spans);
   }
+  set_chat(text, filter, of_all);
   if (!held.empty()) text.notes.push_back(note_of_held_out(held));
   if (!repeated.empty()) text.notes.push_back(note_of_repeated(repeated));
   if (!own.empty()) text.notes.push_back("left out the output of train_gpt: " + list(own));

@@ -23,6 +23,7 @@ struct Text {
   std::string bytes;               // all files, one after the other
   std::string name;                // shown to the user, without control characters
   std::vector<File> files;
+  const ChatTemplate* chat = nullptr;  // of its conversations, if it has any
   std::vector<std::string> notes;  // shown to the user, one line each: what was skipped or changed
 
   std::string_view bytes_of(size_t i) const;  // of file i
@@ -33,7 +34,7 @@ struct Text {
 // and skips files that are not text, files that train_gpt wrote, and `filter.out`. Reads a file with several names
 // once. Leaves out byte order marks and files that are also in `held_out`, and turns CRLF into LF. Reads JSON lines as
 // json_lines.hpp says: files NAME.jsonl, and named files and standard input that begin with two JSON objects. Throws
-// std::runtime_error.
+// std::runtime_error, also for conversations next to prompts without a template for both.
 Text read_text(const std::vector<std::string>& paths, const TextFiles& filter,
                const std::vector<std::string>& held_out = {});
 

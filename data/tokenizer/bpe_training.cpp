@@ -200,12 +200,14 @@ Bpe train_bpe(std::string_view text, int vocabulary, const std::function<void(in
   return Bpe(training.finish());
 }
 
-Tokenizer train_tokenizer(std::string_view text, int vocabulary, const std::string& special) {
-  if (!special.empty() && vocabulary == 256)
-    throw std::invalid_argument("a vocabulary of 256 has no room for " + special + " next to the bytes: use 257");
-  if (!special.empty()) return train_tokenizer(text, vocabulary - 1, "").with_special(special);
-  Progress progress(0, vocabulary - 256, "merge", 10);
-  return Tokenizer::bpe(train_bpe(text, vocabulary, [&](int done, int total) {
+Tokenizer train_tokenizer(std::string_view text, int vocabulary, const std::vector<std::string>& special) {
+  const int others = vocabulary - static_cast<int>(special.size());
+  if (others < 256)
+    throw std::invalid_argument("a vocabulary of " + std::to_string(vocabulary) + " has no room for " + special.back() +
+                                " next to the bytes: use " + std::to_string(256 + special.size()));
+  Progress progress(0, others - 256, "merge", 10);
+  Bpe trained = train_bpe(text, others, [&](int done, int total) {
     if (done < total) progress.update(done, [&] { return std::to_string(256 + done) + " tokens"; });
-  }));
+  });
+  return Tokenizer::bpe(std::move(trained)).with_special(special);
 }

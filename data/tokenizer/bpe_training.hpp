@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tokenizer.hpp"
 
@@ -12,6 +13,6 @@
 // counts merges. Throws std::invalid_argument for a vocabulary below 256.
 Bpe train_bpe(std::string_view text, int vocabulary, const std::function<void(int, int)>& progress = nullptr);
 
-// Does the same, and shows its progress on standard error if it takes long. Unless `special` is "", the last token is
-// the special token of that name.
-Tokenizer train_tokenizer(std::string_view text, int vocabulary, const std::string& special);
+// Does the same, and shows its progress on standard error if it takes long. The last of the tokens are special tokens
+// of these names.
+Tokenizer train_tokenizer(std::string_view text, int vocabulary, const std::vector<std::string>& special = {});

@@ -10,16 +10,17 @@
 
 using nlohmann::json;
 
-json word_level(const std::vector<uint32_t>& alphabet, const std::string& special, bool begins) {
+json word_level(const std::vector<uint32_t>& alphabet, const std::vector<std::string>& special, bool begins) {
   json vocabulary = json::object(), added = json::array();
   for (size_t i = 0; i < alphabet.size(); ++i) vocabulary[utf8(alphabet[i])] = i;
-  if (!special.empty()) {
-    vocabulary[special] = alphabet.size();
-    added.push_back({{"id", alphabet.size()}, {"content", special}, {"single_word", false}, {"lstrip", false},
-                     {"rstrip", false}, {"normalized", false}, {"special", true}});
+  for (const std::string& name : special) {
+    const size_t token = alphabet.size() + added.size();
+    vocabulary[name] = token;
+    added.push_back({{"id", token}, {"content", name}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
+                     {"normalized", false}, {"special", true}});
   }
   json begin;
-  if (begins) begin = template_with({static_cast<uint32_t>(alphabet.size()), special});
+  if (begins) begin = template_with({static_cast<uint32_t>(alphabet.size()), special.at(0)});
   const json each_character = {
       {"type", "Split"}, {"pattern", {{"Regex", "[\\s\\S]"}}}, {"behavior", "Isolated"}, {"invert", false}};
   return {{"version", "1.0"},
@@ -38,20 +39,24 @@ bool is_word_level(const json& file) {
          file["model"].value("type", json()) == "WordLevel";
 }
 
-std::string special_of(const json& file) {
+std::vector<std::string> specials_of(const json& file) {
+  std::vector<std::string> names;
   const json added = file.value("added_tokens", json::array());
-  if (!added.is_array() || added.empty() || !added[0].is_object()) return "";
-  const json content = added[0].value("content", json());
-  return content.is_string() ? content.get<std::string>() : "";
+  if (!added.is_array()) return {};
+  for (const json& token : added) {
+    const json content = token.is_object() ? token.value("content", json()) : json();
+    if (content.is_string()) names.push_back(content.get<std::string>());
+  }
+  return names;
 }
 
 std::vector<uint32_t> alphabet_of(const json& file) {
   std::vector<uint32_t> alphabet;
-  const std::string special = special_of(file);
+  const std::vector<std::string> special = specials_of(file);
   const json vocabulary = file["model"].value("vocab", json::object());
   for (const auto& [word, token] : vocabulary.items()) {
     size_t end = 0;
-    if (word == special) continue;
+    if (std::find(special.begin(), special.end(), word) != special.end()) continue;
     if (const auto point = next_code_point(word, end)) alphabet.push_back(*point);
   }
   std::sort(alphabet.begin(), alphabet.end());

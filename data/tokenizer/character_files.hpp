@@ -8,13 +8,13 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-// Unless `special` is "", the last token is the special token of that name. If it `begins`, it comes before each text.
-nlohmann::json word_level(const std::vector<uint32_t>& alphabet, const std::string& special, bool begins);
+// The last tokens are special tokens of these names. If it `begins`, the first of them comes before each text.
+nlohmann::json word_level(const std::vector<uint32_t>& alphabet, const std::vector<std::string>& special, bool begins);
 
 bool is_word_level(const nlohmann::json& file);
 
-// Returns the name of the special token of such a file, or "".
-std::string special_of(const nlohmann::json& file);
+// Returns the names of the special tokens of such a file.
+std::vector<std::string> specials_of(const nlohmann::json& file);
 
 // Returns the alphabet of such a file. Throws std::runtime_error, without a file name, for any other WordLevel
 // tokenizer.

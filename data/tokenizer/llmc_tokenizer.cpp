@@ -82,8 +82,29 @@ bool same_tables(const BpeTables& a, const BpeTables& b) {
 }
 
 bool same_tokenizer(const Tokenizer& a, const Tokenizer& b) {
-  return a.kind() == b.kind() && a.alphabet() == b.alphabet() &&
+  return a.kind() == b.kind() && a.alphabet() == b.alphabet() && a.added() == b.added() &&
          (!a.bpe() || same_tables(a.bpe()->tables(), b.bpe()->tables()));
+}
+
+std::optional<Tokenizer> bytes_or_characters(const std::vector<std::string>& tokens) {
+  if (are_bytes(tokens)) return Tokenizer::bytes();
+  if (auto points = characters_of(tokens)) return Tokenizer::characters(std::move(*points));
+  return {};
+}
+
+// Returns the tokenizer if its tokens are bytes or characters, with or without a last token that ends a text.
+std::optional<Tokenizer> without_merges(const File& file) {
+  if (auto tokenizer = bytes_or_characters(file.tokens)) return tokenizer;
+  if (file.end + 1 != file.tokens.size()) return {};
+  const auto tokenizer = bytes_or_characters({file.tokens.begin(), file.tokens.end() - 1});
+  if (!tokenizer) return {};
+  return tokenizer->with_special({file.tokens.back()});
+}
+
+uint32_t end_of(const Tokenizer& tokenizer) {
+  if (!tokenizer.added().empty()) return tokenizer.special(tokenizer.added()[0]);
+  if (tokenizer.bpe() && !tokenizer.bpe()->tables().special.empty()) return tokenizer.bpe()->tables().special[0].token;
+  return std::max(0, tokenizer.newline());
 }
 
 }  // namespace
@@ -131,8 +152,7 @@ bool is_llmc_tokenizer(std::string_view bytes) {
 
 Tokenizer tokenizer_from_llmc(std::string_view bytes) {
   File file = parse(bytes);
-  if (are_bytes(file.tokens)) return Tokenizer::bytes();
-  if (auto points = characters_of(file.tokens)) return Tokenizer::characters(std::move(*points));
+  if (auto tokenizer = without_merges(file)) return *std::move(tokenizer);
   BpeTables tables;
   try {
     tables.merges = merges_of_ranks(file.tokens, {});
@@ -164,9 +184,7 @@ std::string to_llmc(const Tokenizer& tokenizer) {
     fail("it does not split words as GPT-2 does");
   if (tokenizer.bpe() && tokenizer.bpe()->tables().nfc) fail("it normalizes text");
   const std::vector<std::string> tokens = tokens_of(tokenizer);
-  const bool has_end = tokenizer.bpe() && !tokenizer.bpe()->tables().special.empty();
-  const uint32_t end = has_end ? tokenizer.bpe()->tables().special[0].token : std::max(0, tokenizer.newline());
-  const uint32_t header[kHeader] = {kMagic, 2, static_cast<uint32_t>(tokens.size()), end};
+  const uint32_t header[kHeader] = {kMagic, 2, static_cast<uint32_t>(tokens.size()), end_of(tokenizer)};
   std::string file(reinterpret_cast<const char*>(header), kHeaderBytes);
   for (const std::string& token : tokens) {
     if (token.empty() || token.size() > kLongest) fail("a token has " + std::to_string(token.size()) + " bytes");

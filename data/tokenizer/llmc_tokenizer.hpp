@@ -15,8 +15,8 @@
 bool is_llmc_tokenizer(std::string_view bytes);
 
 // Returns a byte tokenizer if the tokens are the 256 bytes in order, a character tokenizer if they are characters in
-// ascending order, else BPE. Throws std::runtime_error, without a file name, if the file is damaged or merges cannot be
-// derived.
+// ascending order, both also with the token that ends a text as the last; else BPE. Throws std::runtime_error, without
+// a file name, if the file is damaged or merges cannot be derived.
 Tokenizer tokenizer_from_llmc(std::string_view bytes);
 Tokenizer read_llmc_tokenizer(const std::string& path);  // errors name the file
 

@@ -71,7 +71,7 @@ Tokenizer read_tokenizer_file(const std::string& path) {
     if (const json file = read_json(path, kLargestTokenizer); is_word_level(file)) try {
         const Tokenizer characters = Tokenizer::characters(alphabet_of(file));
         const bool begins = !file["post_processor"].is_null();
-        return characters.with_special(special_of(file)).with_begin(begins ? characters.vocabulary() : -1);
+        return characters.with_special(specials_of(file)).with_begin(begins ? characters.vocabulary() : -1);
       } catch (const std::runtime_error& error) {
         throw std::runtime_error(path + ": " + error.what());
       }
@@ -101,7 +101,7 @@ json to_json(const Tokenizer& tokenizer) {
 
 Tokenizer tokenizer_from_json(const json& j) {
   const auto whole = [&](const Tokenizer& t) {
-    const std::string special = j.value("special", "");
+    const auto special = j.value("special", std::vector<std::string>());
     return t.with_special(special).with_begin(!special.empty() && j.value("begins", false) ? t.vocabulary() : -1);
   };
   switch (value_of(kKinds, "tokenizer", j.at("kind").get<std::string>())) {

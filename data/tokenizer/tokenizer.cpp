@@ -107,7 +107,7 @@ Tokenizer Tokenizer::pieces(Pieces pieces) {
 int Tokenizer::vocabulary() const {
   if (kind_ == Kind::pieces) return pieces_->vocabulary();
   if (kind_ == Kind::bpe) return bpe_->vocabulary();
-  return without_special() + (special_.empty() ? 0 : 1);
+  return without_special() + static_cast<int>(added_.size());
 }
 
 int Tokenizer::without_special() const { return kind_ == Kind::byte ? 256 : static_cast<int>(alphabet_.size()); }
@@ -153,7 +153,7 @@ std::string Tokenizer::decode(int token) const {
   if (token < 0 || token >= vocabulary()) return "";
   if (kind_ == Kind::bpe) return bpe_->bytes_of(static_cast<uint32_t>(token));
   if (kind_ == Kind::pieces) return pieces_->bytes_of(static_cast<uint32_t>(token));
-  if (token == without_special()) return special_;
+  if (token >= without_special()) return added_[token - without_special()];
   return kind_ == Kind::byte ? std::string(1, static_cast<char>(token)) : utf8(alphabet_[token]);
 }
 
@@ -192,16 +192,20 @@ Tokenizer Tokenizer::with_begin(int token) const {
   return other;
 }
 
-Tokenizer Tokenizer::with_special(const std::string& name) const {
-  if (name.empty()) return *this;
+Tokenizer Tokenizer::with_special(const std::vector<std::string>& names) const {
+  std::vector<std::string> added = names;
+  std::erase(added, "");
+  if (added.empty()) return *this;
   if (bpe_) {
     BpeTables tables = bpe_->tables();
-    tables.special.push_back({static_cast<uint32_t>(tables.tokens.size()), name});
-    tables.tokens.push_back(name);
+    for (const std::string& name : added) {
+      tables.special.push_back({static_cast<uint32_t>(tables.tokens.size()), name});
+      tables.tokens.push_back(name);
+    }
     return bpe(Bpe(std::move(tables)));
   }
   Tokenizer more = *this;
-  more.special_ = name;
+  more.added_.insert(more.added_.end(), added.begin(), added.end());
   return more;
 }
 
@@ -218,7 +222,8 @@ DocumentTokens Tokenizer::around(const std::string& separator) const {
 
 int Tokenizer::special(const std::string& name) const {
   if (name.empty()) return -1;
-  if (name == special_) return without_special();
+  if (const auto at = std::find(added_.begin(), added_.end(), name); at != added_.end())
+    return without_special() + static_cast<int>(at - added_.begin());
   if (bpe_)
     for (const SpecialToken& token : bpe_->tables().special)
       if (token.name == name) return static_cast<int>(token.token);
@@ -230,7 +235,8 @@ int Tokenizer::special(const std::string& name) const {
 }
 
 std::string Tokenizer::name_of_special(int token) const {
-  if (!special_.empty()) return token == without_special() ? special_ : "";
+  const int first_added = without_special();
+  if (!added_.empty()) return token >= first_added && token < vocabulary() ? added_[token - first_added] : "";
   if (bpe_)
     for (const SpecialToken& special : bpe_->tables().special)
       if (static_cast<int>(special.token) == token) return special.name;
@@ -240,7 +246,7 @@ std::string Tokenizer::name_of_special(int token) const {
 }
 
 std::vector<std::string> Tokenizer::special_names() const {
-  std::vector<std::string> names = {special_};
+  std::vector<std::string> names = added_;
   if (bpe_)
     for (const SpecialToken& special : bpe_->tables().special) names.push_back(special.name);
   if (pieces_)

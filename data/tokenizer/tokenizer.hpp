@@ -51,7 +51,7 @@ class Tokenizer {
 
   Kind kind() const { return kind_; }
   const std::vector<uint32_t>& alphabet() const { return alphabet_; }  // char only
-  const std::string& added() const { return special_; }  // byte and char: the name of the special token, or ""
+  const std::vector<std::string>& added() const { return added_; }  // byte and char: names of special tokens
   const Bpe* bpe() const { return bpe_.get(); }                        // null for other kinds
   const Pieces* pieces() const { return pieces_.get(); }               // likewise
   int vocabulary() const;
@@ -71,8 +71,8 @@ class Tokenizer {
   int end() const;
   Tokenizer without_begin() const;  // the same, but begin() is -1
   Tokenizer with_begin(int token) const;  // the same, but begin() is this special token
-  // Returns the same with one more token, a special token of this name; unchanged if that is "". Not for pieces.
-  Tokenizer with_special(const std::string& name) const;
+  // Returns the same with more tokens, special tokens of these names, without the empty ones. Not for pieces.
+  Tokenizer with_special(const std::vector<std::string>& names) const;
   // Returns the name of the special token that separates documents: begin(), or else <|endoftext|>; "" without both.
   std::string separator() const;
   // Returns the tokens around a document whose separator has this name. For begin(), that is begin() and end().
@@ -93,8 +93,8 @@ class Tokenizer {
   int token_of_character(uint32_t point) const { return point < token_of_.size() ? token_of_[point] : -1; }
 
   Kind kind_ = Kind::byte;
-  bool begins_ = false;  // byte and char: the special token also begins a text
-  std::string special_;  // byte and char: the name of the last token, a special token; "": it is not special
+  bool begins_ = false;  // byte and char: the first special token also begins a text
+  std::vector<std::string> added_;  // byte and char: the names of the last tokens, which are special
   std::vector<uint32_t> alphabet_;
   std::vector<int> token_of_;  // the token of each code point up to the alphabet's last, or -1
   std::shared_ptr<const Bpe> bpe_;

@@ -89,7 +89,7 @@ void add_model(Keys& keys, const Expressed& model) {
   }
 }
 
-void add_tokenizer(Keys& keys, const GgufTokenizer& t) {
+void add_tokenizer(Keys& keys, const GgufTokenizer& t, const ExportedModel& exported) {
   const std::string prefix = "tokenizer.ggml.";
   keys.add_text(prefix + "model", t.model);
   if (!t.pre.empty()) keys.add_text(prefix + "pre", t.pre);
@@ -98,11 +98,13 @@ void add_tokenizer(Keys& keys, const GgufTokenizer& t) {
   if (!t.merges.empty()) keys.add_texts(prefix + "merges", t.merges);
   if (!t.scores.empty()) keys.add_floats(prefix + "scores", t.scores);
   if (t.first) keys.add_size(prefix + "bos_token_id", *t.first);
-  if (t.end) keys.add_size(prefix + "eos_token_id", *t.end);
+  if (exported.end >= 0) keys.add_size(prefix + "eos_token_id", static_cast<size_t>(exported.end));
+  else if (t.end) keys.add_size(prefix + "eos_token_id", *t.end);
   if (t.unknown) keys.add_size(prefix + "unknown_token_id", *t.unknown);
   if (t.dummy_prefix) keys.add_choice(prefix + "add_space_prefix", *t.dummy_prefix);
   keys.add_choice(prefix + "add_bos_token", t.add_first);
   keys.add_choice(prefix + "add_eos_token", false);
+  if (!exported.chat_template.empty()) keys.add_text("tokenizer.chat_template", exported.chat_template);
 }
 
 // ---- tensors ---------------------------------------------------------------------------------------------
@@ -198,7 +200,7 @@ std::string write_gguf(const std::string& out, const ExportedModel& exported) {
   keys.add_size("general.file_type", type.file_type);
   keys.add_size("general.quantization_version", kQuantizationVersion);
   add_model(keys, expressed);
-  add_tokenizer(keys, gguf_tokenizer(exported.tokenizer, expressed.config.vocab_size));
+  add_tokenizer(keys, gguf_tokenizer(exported.tokenizer, expressed.config.vocab_size), exported);
   const std::vector<FileTensor> tensors = file_tensors(expressed, type);
   WholeFile file(out);
   file.write(header(tensors, keys));

@@ -113,13 +113,13 @@ GgufTokenizer converted(const Tokenizer& tokenizer) {
   return byte_tokenizer();
 }
 
-// Adds the special token of a byte or char tokenizer, which ends documents. Does nothing for "".
-void add_special(GgufTokenizer& t, const std::string& name) {
-  if (name.empty()) return;
-  t.first = t.end = static_cast<uint32_t>(t.tokens.size());
-  t.tokens.push_back(name);
+// Adds the special tokens of a byte or char tokenizer, the first of which ends documents.
+void add_special(GgufTokenizer& t, const std::vector<std::string>& names) {
+  if (names.empty()) return;
   t.types.resize(t.tokens.size(), kNormal);
-  t.types.back() = kControl;
+  t.first = t.end = static_cast<uint32_t>(t.tokens.size());
+  t.tokens.insert(t.tokens.end(), names.begin(), names.end());
+  t.types.resize(t.tokens.size(), kControl);
 }
 
 }  // namespace

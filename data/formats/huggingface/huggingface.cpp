@@ -212,7 +212,7 @@ std::string tokenizer_text(const Tokenizer& tokenizer) {
 
 // Returns the number of the token that ends a document, or null.
 json end_of_text(const Tokenizer& tokenizer) {
-  if (!tokenizer.added().empty()) return tokenizer.special(tokenizer.added());
+  if (!tokenizer.added().empty()) return tokenizer.special(tokenizer.added()[0]);
   if (tokenizer.bpe())
     for (const SpecialToken& special : tokenizer.bpe()->tables().special)
       if (special.name == kEndOfText) return special.token;
@@ -223,18 +223,20 @@ json end_of_text(const Tokenizer& tokenizer) {
 json begin_of(const Tokenizer& tokenizer) {
   return tokenizer.begin() >= 0 ? json(tokenizer.begin()) : end_of_text(tokenizer);
 }
-json end_of(const Tokenizer& tokenizer) {
-  return tokenizer.end() >= 0 ? json(tokenizer.end()) : end_of_text(tokenizer);
+json end_of(const ExportedModel& exported) {
+  return exported.end >= 0 ? json(exported.end) : end_of_text(exported.tokenizer);
 }
 
-void write_tokenizer(const std::string& folder, const Tokenizer& tokenizer, int context) {
+void write_tokenizer(const std::string& folder, const ExportedModel& exported, int context) {
+  const Tokenizer& tokenizer = exported.tokenizer;
   const std::string text = tokenizer_text(tokenizer);
   if (text.empty()) return;
   json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                  {"clean_up_tokenization_spaces", false},
                  {"model_max_length", context}};
-  for (const auto& [name, token] : {std::pair("bos_token", begin_of(tokenizer)), {"eos_token", end_of(tokenizer)}})
+  for (const auto& [name, token] : {std::pair("bos_token", begin_of(tokenizer)), {"eos_token", end_of(exported)}})
     if (!token.is_null()) config[name] = tokenizer.name_of_special(token);
+  if (!exported.chat_template.empty()) config["chat_template"] = exported.chat_template;
   write_text(folder + "/tokenizer.json", text);
   write_json(folder + "/tokenizer_config.json", config);
 }
@@ -263,13 +265,13 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
                     }});
   write_safetensors(folder + kWeights, rows, kExportMetadata);
   json file = config_json(architecture, config);
-  const json begin = begin_of(exported.tokenizer), end = end_of(exported.tokenizer);
+  const json begin = begin_of(exported.tokenizer), end = end_of(exported);
   file["bos_token_id"] = begin;
   file["eos_token_id"] = end;
   if (!exported.tokenizer.bpe()) file[kTokenizer] = to_json(exported.tokenizer);
   write_json(folder + kConfig, file);
   write_json(folder + "/generation_config.json", {{"bos_token_id", begin}, {"eos_token_id", end}});
-  write_tokenizer(folder, exported.tokenizer, config.context);
+  write_tokenizer(folder, exported, config.context);
   if (is_ours(architecture)) write_text(folder + "/" + kModelingFile, modeling_text());
   return described(as) + ", " + counted(static_cast<double>(count_parameters(model.table)), "parameter") +
          ", in float32" + (exported.tokenizer.pieces() ? kNoTokenizer : "");

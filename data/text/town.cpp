@@ -1,0 +1,110 @@
+#include "town.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "layers/kernels/random.hpp"
+
+namespace {
+
+// No name begins with another, so that the text of a line has one derivation.
+constexpr std::array kWomen = {"Ada", "Bella", "Cora",  "Dora", "Edith", "Flora", "Greta", "Hanna",
+                               "Ida", "Jane",  "Klara", "Lena", "Mona",  "Nora",  "Olga",  "Paula"};
+constexpr std::array kMen = {"Alan", "Boris", "Carl", "David", "Emil",   "Felix", "Gregor", "Henry",
+                             "Ivan", "Jacob", "Kurt", "Louis", "Martin", "Noah",  "Oscar",  "Peter"};
+constexpr std::array kFamilies = {"Ash",  "Birch", "Clay",  "Dale",   "Elm",   "Frost", "Gale",  "Hill",
+                                  "Iver", "Jay",   "Knox",  "Lark",   "Marsh", "Nash",  "Oake",  "Pike",
+                                  "Quill", "Reed", "Stone", "Thorne", "Urban", "Vale",  "Wood",  "York",
+                                  "Zorn", "Abbot", "Bell",  "Cross",  "Drake", "Field", "Grove", "Hart"};
+constexpr std::array kHomes = {"Amberg", "Bolton", "Cadiz", "Delft", "Essen", "Fulda", "Ghent", "Halle",
+                               "Irun",   "Jena",   "Kiel",  "Lugo",  "Mainz", "Namur", "Oslo",  "Parma"};
+constexpr std::array kJobs = {"actor", "baker", "cook",  "dentist", "engineer", "farmer", "gardener", "hunter",
+                              "judge", "knight", "lawyer", "miller", "nurse", "painter", "sailor", "teacher"};
+constexpr std::array kPets = {"ape", "bear", "cat", "dog", "eagle", "frog", "goat", "horse",
+                              "mole", "newt", "owl", "parrot", "rabbit", "snake", "turtle", "wolf"};
+constexpr std::array kFoods = {"apples", "beans", "carrots", "dates", "eggs", "figs", "grapes", "honey",
+                               "jam",    "lentils", "melons", "nuts", "olives", "pears", "rice", "soup"};
+
+struct Person {
+  std::string name;
+  bool woman;
+  std::string home, job, pet, food;
+};
+
+// Draws what the people are, each fact of each person independently.
+std::vector<Person> people_of(uint64_t seed) {
+  const uint64_t key = rng::key({rng::word(kTown), seed});
+  uint64_t choice = 0;
+  const auto one_of = [&](const auto& words) { return std::string(words[rng::below(words.size(), key, choice++)]); };
+  std::vector<Person> people;
+  for (size_t i = 0; people.size() < kTownPeople; ++i) {
+    const bool woman = i % 2 == 0;
+    const size_t first = i / 2 % kWomen.size(), family = i / 2 / kWomen.size();
+    const std::string name = std::string(woman ? kWomen[first] : kMen[first]) + " " + kFamilies.at(family);
+    people.push_back({name, woman, one_of(kHomes), one_of(kJobs), one_of(kPets), one_of(kFoods)});
+  }
+  return people;
+}
+
+// The variable a remembers the person.
+constexpr const char* kFacts = R"(
+home fact:
+  lives in [a.home] / has a house in [a.home] / comes from [a.home] / never leaves [a.home]
+job fact:
+  is a(n) [a.job] / works as a(n) [a.job] / earns a living as a(n) [a.job] / became a(n) [a.job]
+pet fact:
+  keeps a(n) [a.pet] / has a(n) [a.pet] at home / looks after a(n) [a.pet] / plays with a(n) [a.pet]
+food fact:
+  likes [a.food] best / eats [a.food] every day / buys a lot of [a.food] / dreams of [a.food]
+)";
+
+// A story tells all four facts in some order.
+std::string story_rule() {
+  std::array facts = {"food", "home", "job", "pet"};
+  std::string rule = "story:\n";
+  do {
+    rule += "  [a=person]";
+    for (size_t i = 0; i < facts.size(); ++i)
+      rule += std::string(i == 0 ? " [" : i + 1 < facts.size() ? ", [" : " and [") + facts[i] + " fact]";
+    rule += ".\n";
+  } while (std::ranges::next_permutation(facts, std::less<std::string_view>()).found);
+  return rule;
+}
+
+std::string with_article(const std::string& word) {
+  return (std::string("aeiou").find(word[0]) == std::string::npos ? "a " : "an ") + word;
+}
+
+void add_questions(std::string& lines, const Person& p) {
+  const std::string she = p.woman ? "She" : "He";
+  const auto add = [&](const std::string& question, const std::string& answer) {
+    lines += nlohmann::ordered_json{{"prompt", question}, {"completion", answer}}.dump() + "\n";
+  };
+  add("Where does " + p.name + " live?", she + " lives in " + p.home + ".");
+  add("What is the job of " + p.name + "?", she + " is " + with_article(p.job) + ".");
+  add("Which animal does " + p.name + " keep?", she + " keeps " + with_article(p.pet) + ".");
+  add("What does " + p.name + " like to eat?", she + " likes " + p.food + ".");
+}
+
+}  // namespace
+
+Grammar town_grammar(uint64_t seed) {
+  std::string source = "person: home job pet food\n";
+  for (const Person& p : people_of(seed))
+    source += "  " + p.name + " | " + p.home + " | " + p.job + " | " + p.pet + " | " + p.food + "\n";
+  return Grammar(source + kFacts + story_rule());
+}
+
+TownQuestions town_questions(uint64_t seed) {
+  constexpr int kOneIn = 5;
+  TownQuestions questions;
+  int number = 0;
+  for (const Person& p : people_of(seed))
+    add_questions(number++ % kOneIn == kOneIn - 1 ? questions.held_out : questions.asked, p);
+  return questions;
+}

@@ -1,0 +1,22 @@
+#pragma once
+// A made town: people, and a grammar that tells facts about them, so that it is known what is true. Where somebody
+// lives, what they do, keep and like to eat is drawn once from the seed. A line tells a person's four facts in one of
+// 24 orders and in many words, because a model that has read facts in one form alone cannot answer questions about them
+// (Allen-Zhu & Li 2023, arXiv 2309.14316). A question asks for one fact.
+
+#include <cstdint>
+#include <string>
+
+#include "grammar.hpp"
+
+inline constexpr const char* kTown = "town";  // its name among the grammars of `corpus`
+inline constexpr int kTownPeople = 1000;
+
+Grammar town_grammar(uint64_t seed);
+
+// Questions about the facts as JSON lines {"prompt": ..., "completion": ...}.
+struct TownQuestions {
+  std::string asked;     // about four in five of the people
+  std::string held_out;  // about the others
+};
+TownQuestions town_questions(uint64_t seed);

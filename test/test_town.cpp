@@ -1,0 +1,96 @@
+// The made town of `corpus --grammar town`: its facts, and questions about them.
+
+#include <set>
+#include <sstream>
+
+#include "catch.hpp"
+#include "check.hpp"
+#include "data/files/json.hpp"
+#include "data/text/corpus.hpp"
+#include "data/text/town.hpp"
+#include "small_run.hpp"
+
+namespace {
+
+using nlohmann::json;
+
+struct Question {
+  std::string name, prompt, completion;
+};
+
+std::vector<Question> questions_in(const std::string& lines) {
+  std::vector<Question> all;
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) {
+    const json j = json::parse(line);
+    const std::string prompt = j.at("prompt");
+    const size_t capital = prompt.find_first_of("ABCDEFGHIJKLMNOP", 1);  // of the first name
+    const size_t family = prompt.find(' ', capital) + 1;
+    all.push_back({prompt.substr(capital, prompt.find_first_of(" ?", family) - capital), prompt, j.at("completion")});
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a line of the town has one derivation, of the probability that is said", "[town]") {
+  const Grammar town = town_grammar(1);
+  CorpusSummary summary = tell_stories(30000, 1, town, [&](const Story& story) {
+    const std::string line = story.text.substr(0, story.text.size() - 1);
+    const std::vector<double> read = town.read("story", line);
+    INFO(line);
+    REQUIRE(read.size() == 1);
+    CHECK(read[0] == Approx(story.nats));
+    CHECK(story.nats == Approx(std::log(kTownPeople) + std::log(24) + 4 * std::log(4)));
+  });
+  CHECK(summary.stories > 250);
+  CHECK(town_grammar(2).read("story", tell_story(1, 0, town).text).empty());  // other people are other
+}
+
+TEST_CASE("the answers of the town's questions are what its text tells", "[town]") {
+  const TownQuestions questions = town_questions(3);
+  const auto asked = questions_in(questions.asked), held_out = questions_in(questions.held_out);
+  CHECK(asked.size() == 4 * 800);
+  CHECK(held_out.size() == 4 * 200);
+  std::map<std::string, std::string> told;  // a person → a line, of which each tells all facts
+  tell_stories(1000000, 3, town_grammar(3), [&](const Story& story) {
+    told[story.text.substr(0, story.text.find(' ', story.text.find(' ') + 1))] = story.text;
+  });
+  std::set<std::string> names;
+  for (const Question& q : asked) names.insert(q.name);
+  CHECK(names.size() == 800);
+  for (const Question& q : held_out) CHECK_FALSE(names.contains(q.name));
+  for (const auto* part : {&asked, &held_out})
+    for (const Question& q : *part) {
+      const size_t last = q.completion.rfind(' ') + 1;
+      const std::string fact = q.completion.substr(last, q.completion.size() - 1 - last);
+      INFO(q.prompt << " " << q.completion << " " << told[q.name]);
+      CHECK(contains(told[q.name], " " + fact));
+    }
+}
+
+TEST_CASE("corpus writes the town and its questions, and a model's answers are counted", "[town][program]") {
+  const Folder f;
+  const std::string files = " --questions q.jsonl --held-out h.jsonl ";
+  REQUIRE(f.run("corpus --grammar town --bytes 20k --out t.txt" + files).status == 0);
+  CHECK(f.has("t.txt.nats"));
+  check_refused(f, "corpus --grammar town --bytes 20k --out u.txt" + files, "q.jsonl is there already");
+  CHECK_FALSE(f.has("u.txt"));
+  check_refused(f, "corpus --out u.txt --questions r.jsonl", "--questions and --held-out are about --grammar town");
+
+  // Three answers that a model of 300 steps knows by heart, and one that it has never seen.
+  const std::string all = f.read("q.jsonl"), known = all.substr(0, all.rfind('\n', all.find("What does")) + 1);
+  f.write("known.jsonl", known);
+  f.write("other.jsonl", known + "{\"prompt\": \"Where does Ada Ash live?\", \"completion\": \"Nowhere.\"}\n");
+  REQUIRE(f.run("train known.jsonl --val-fraction 0 --layers 1 --heads 2 --channels 32 --context 128 --steps 150 "
+                "--lr 1e-2 --quiet --out r").status == 0);
+  CHECK(contains(f.run("eval r --data known.jsonl").out,
+                 "3 of 3 answers exact (100.0 %): greedy decoding writes them"));
+  const json counts = json::parse(f.run("eval r --json --data other.jsonl").out);
+  CHECK(counts.at("answers") == 4);
+  CHECK(counts.at("exact") == 3);
+  CHECK(f.run("sample r --greedy", "Where does Ada Ash live?").out == "Where does Ada Ash live?" +
+        json::parse(known.substr(0, known.find('\n'))).at("completion").get<std::string>() + "\n");
+  f.write("text.jsonl", "{\"text\": \"no question\"}\n");
+  CHECK_FALSE(contains(f.run("eval r --data text.jsonl").out, "exact"));
+}
