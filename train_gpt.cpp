@@ -87,6 +87,7 @@ Trainer prepare(Plan& plan, const std::shared_ptr<Group>& group) {
   Trainer t(plan.command, plan.start, std::move(plan.data), group);
   const std::string norms = go_to_start(t);
   if (!norms.empty()) plan.lines.push_back("WARNING  " + plan.command.train.init_from + ": " + norms);
+  if (const std::string note = note_on_first_tokens(t.pairs); !note.empty()) plan.lines.push_back("NOTE     " + note);
   return t;
 }
 
@@ -182,7 +183,7 @@ void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
   if (t.options().steps != planned) write_config(t);
   if (!outcome.finished) return print_stopped(t, outcome.step, saved);
   if (!saved) throw Diverged{outcome.step, "loss", "", true};
-  outcome.measured = measure_end(t, metrics, progress, outcome);
+  outcome.measured = measure_end(t, metrics, progress, outcome) && measure_pairs(t, outcome);
 }
 
 void train(const Command& command) {

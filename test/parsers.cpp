@@ -16,6 +16,7 @@
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/history.hpp"
 #include "data/text/corpus_files.hpp"
+#include "data/text/json_questions.hpp"
 #include "data/text/load_dataset.hpp"
 #include "data/text/multiple_choice.hpp"
 #include "data/text/token_files.hpp"
@@ -136,6 +137,8 @@ const std::vector<Parser> kParsers = {
     {"text", "text.txt", [](const std::string& path) { read_text({path}, {}); }},
     {"json-lines", "text.jsonl", read_json_lines},
     {"questions", "questions.bin", [](const std::string& path) { read_questions(path); }},
+    {"pairs", "pairs.jsonl", [](const std::string& path) { read_pairs(path, {Tokenizer::bytes()}); }},
+    {"choices", "choices.jsonl", [](const std::string& path) { read_choices(path, {Tokenizer::bytes()}); }},
     {"nats", "text.txt.nats",
      [](const std::string& path) { read_nats(path.substr(0, path.size() - 5), "one two\n\n"); }},
     {"stories", "stories.txt", [](const std::string& path) { check_stories(read_file(path), ""); }},

@@ -1,4 +1,4 @@
-// Results for other programs: JSON, gradients, multiple-choice questions.
+// Results for other programs: JSON, gradients.
 
 #include <cmath>
 #include <csignal>
@@ -10,7 +10,6 @@
 #include "data/formats/npy.hpp"
 #include "data/host/interrupt.hpp"
 #include "data/run/generate_text.hpp"
-#include "data/text/multiple_choice.hpp"
 #include "small_run.hpp"
 
 namespace {
@@ -71,41 +70,6 @@ std::vector<Array> arrays_in(const std::string& zip) {
   }
   CHECK(at == end);
   return arrays;
-}
-
-// ---- questions -------------------------------------------------------------------------------------------
-
-using Words = std::vector<uint16_t>;
-
-Words question(int index, int right, const std::string& text, const std::vector<std::string>& completions) {
-  Words words = {65535, 0, uint16_t(index), uint16_t(right), uint16_t(completions.size())};
-  const auto add = [&](const std::string& part) {
-    words.push_back(uint16_t(part.size()));
-    for (const char c : part) words.push_back(static_cast<unsigned char>(c));
-  };
-  add(text);
-  for (const std::string& completion : completions) add(completion);
-  words[1] = uint16_t(2 * words.size());
-  return words;
-}
-
-std::string file_of(const std::vector<Words>& questions) {
-  std::vector<int32_t> header(256);
-  header[0] = 20240522, header[1] = 1, header[2] = int32_t(questions.size());
-  std::string bytes(reinterpret_cast<const char*>(header.data()), 1024);
-  for (const Words& words : questions) bytes.append(reinterpret_cast<const char*>(words.data()), 2 * words.size());
-  return bytes;
-}
-
-std::string refusal_of_questions(const Folder& f, const std::string& bytes) {
-  f.write("q.bin", bytes);
-  try {
-    read_questions(f.path("q.bin"));
-    return "";
-  } catch (const std::runtime_error& error) {
-    CHECK(std::string(error.what()).find('\n') == std::string::npos);
-    return error.what();
-  }
 }
 
 }  // namespace
@@ -248,61 +212,4 @@ TEST_CASE("eval writes the gradients of the first batch", "[measure]") {
   }
   CHECK(at == arrays.size());
   CHECK(at < model.table.size());
-}
-
-TEST_CASE("eval --hellaswag counts questions whose right completion has the lowest loss", "[measure]") {
-  const Folder f;
-  std::string text;
-  for (int i = 0; i < 3000; ++i) text += "abcd";
-  f.write("text.txt", text);
-  REQUIRE(f.run("train --data text.txt --steps 150 --lr 0.01 --out r" + kTiny).status == 0);
-  // The sums prefer the shorter completion, the means the one that the model knows.
-  const Words known = question(0, 1, "abcd", {"ba", "abcdabcd", "dd", "cb"});
-  const Words wrong = question(1, 2, "abcdab", {"cd", "dc", "bb"});
-  f.write("q.bin", file_of({known, wrong}));
-  for (const char* batch : {" --batch 1", " --batch 5", ""}) {
-    const Outcome done = f.run(std::string("eval r --hellaswag q.bin --json") + batch);
-    INFO(done.err);
-    REQUIRE(done.status == 0);
-    const auto json = parse_json(done.out);
-    CHECK(json["questions"] == 2);
-    CHECK(json["acc_norm"] == .5);
-  }
-  CHECK(contains(f.run("eval r --hellaswag q.bin").out, "acc_norm 0.5000"));
-  f.write("long.bin", file_of({question(0, 0, "abcdabcd", {"abcdabcda", "abcdabcdab"})}));
-  check_refused(f, "eval r --hellaswag long.bin", "long.bin: question 0 has 18 tokens, and the model's context is 16");
-  Words beyond = question(0, 0, "a", {"b", "c"});
-  beyond[6] = 300;
-  f.write("beyond.bin", file_of({beyond}));
-  check_refused(f, "eval r --hellaswag beyond.bin", "question 0 has the token 300");
-  check_refused(f, "eval r --hellaswag q.bin --data text.txt", "leave out --data");
-}
-
-TEST_CASE("damaged files of questions are refused in one line", "[measure]") {
-  const Folder f;
-  const Words first = question(0, 1, "ab", {"c", "de"}), second = question(1, 0, "f", {"gh", "i"});
-  const std::string good = file_of({first, second});
-  CHECK(refusal_of_questions(f, good) == "");
-  const std::vector<Question> read = read_questions(f.path("q.bin"));
-  REQUIRE(read.size() == 2);
-  CHECK(read[0].text == std::vector<int>{'a', 'b'});
-  CHECK(read[0].completions == std::vector<std::vector<int>>{{'c'}, {'d', 'e'}});
-  CHECK(read[0].right == 1);
-  for (size_t size = 0; size < good.size(); ++size) CHECK(refusal_of_questions(f, good.substr(0, size)) != "");
-  CHECK(contains(refusal_of_questions(f, good + "xx"), "goes on after its last question"));
-  const auto with = [&](size_t word, uint16_t value) {
-    Words damaged = first;
-    damaged[word] = value;
-    return refusal_of_questions(f, file_of({damaged, second}));
-  };
-  CHECK(contains(with(0, 1), "question 0 does not begin with 65535"));
-  CHECK(contains(with(1, 65535), "says that it has 65535 bytes"));
-  CHECK(contains(with(1, 2), "says that it has 2 bytes"));
-  CHECK(contains(with(1, 65534), "is longer than the file"));
-  CHECK(contains(with(1, first[1] + 2), "is shorter than it says"));
-  CHECK(contains(with(2, 1), "has the index 1"));
-  CHECK(contains(with(3, 2), "has 2 completions, of which 2 is right"));
-  CHECK(contains(with(4, 3), "ends before its completion"));
-  CHECK(contains(with(5, 60000), "ends before its text"));
-  CHECK(contains(with(5, 0), "has a text without tokens"));
 }

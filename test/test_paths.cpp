@@ -299,8 +299,11 @@ std::vector<std::string> readers_of_options() {
       if (row.name != name) continue;
       for (const Setting& s : settings_of(row.kind)) {
         const bool path = s.files || s.takes.starts_with("FILE") || s.takes == "RUN" || s.takes == "PATH";
-        if (!path || s.name == "out" || s.name == "logits" || s.name == "gradients") continue;
-        const std::string base = s.name == "hellaswag" ? "--checkpoint=run" : of_all;
+        const bool written = s.name == "out" || s.name == "logits" || s.name == "gradients" ||
+                             (s.name == "pairs" && name == "corpus");
+        if (!path || written) continue;
+        const bool questions = s.name == "pairs" || s.name == "choices" || s.name == "hellaswag";
+        const std::string base = questions ? "--checkpoint=run" : of_all;
         for (const std::string pipe : {"./pipe", "pipe.model"})
           all.push_back(name + " " + base + " --" + s.name + "=" + pipe);
       }

@@ -9,6 +9,7 @@
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/text/corpus_files.hpp"
+#include "data/text/minimal_pairs.hpp"
 #include "data/text/town.hpp"
 
 namespace {
@@ -42,6 +43,12 @@ void write_and_report(const CorpusOptions& options) {
   write_questions(options.held_out, questions.held_out);
 }
 
+void write_pairs_and_report(const CorpusOptions& options) {
+  check_output(options.pairs, options.force);
+  const int64_t pairs = write_pairs(options.pairs, options.count, options.seed, options.grammar);
+  std::printf("%s: %s\n", options.pairs.c_str(), counted(static_cast<double>(pairs), "pair").c_str());
+}
+
 void check_and_report(const CorpusOptions& options) {
   constexpr size_t kMost = 1 << 28, kMostShown = 60;  // bytes
   const std::string name = options.check == "-" ? "standard input" : one_line(options.check);
@@ -66,7 +73,8 @@ void run_corpus(const CorpusOptions& options) {
   if (!options.check.empty()) return check_and_report(options);
   if (!options.known.empty())
     throw std::invalid_argument("--known goes with --check: name the stories to compare with");
-  if (options.out.empty())
+  if (options.out.empty() && options.pairs.empty())
     throw std::invalid_argument("--out is missing: name the file to write, or check one with --check FILE");
-  write_and_report(options);
+  if (!options.pairs.empty()) write_pairs_and_report(options);
+  if (!options.out.empty()) write_and_report(options);
 }

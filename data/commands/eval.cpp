@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/files/paths.hpp"
 #include "data/formats/npy.hpp"
@@ -17,10 +18,10 @@
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"
+#include "eval_questions.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/buffer.hpp"
 #include "layers/model/size.hpp"
-#include "multiple_choice.hpp"
 
 namespace {
 
@@ -99,47 +100,17 @@ void print_json(const Measured& m, const Dataset& data) {
                                  {"seconds", m.seconds}};
   if (data.floor > 0) json["floor"] = data.floor;
   if (m.answers.all > 0) json.update({{"answers", m.answers.all}, {"exact", m.answers.exact}});
-  std::printf("%s\n", to_ascii(json).c_str());
-}
-
-void run_hellaswag(const EvalOptions& options, const std::string& checkpoint, int64_t step, const Model& model) {
-  if (!options.data.empty() || !options.logits.empty() || !options.gradients.empty())
-    throw std::invalid_argument("--hellaswag reads questions only: leave out --data, --logits and --gradients");
-  const std::vector<Question> questions = read_questions(options.hellaswag);
-  check_questions(questions, options.hellaswag, model.config);
-  check_memory(memory_of_inference(model.config, options.batch, model.config.context).total(), "lower --batch");
-  const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);
-  const Stopwatch clock;
-  Progress progress(0, 0, "completion", 10);
-  catch_interrupts();
-  const Accuracy a =
-      measure_accuracy(model, activations, questions, options.batch, [&](int64_t done, int64_t total) {
-        progress.set_total(total);
-        if (done > 0 && !options.json) progress.update(done, [] { return ""; });
-        return !interrupted();
-      });
-  if (a.questions == 0) throw std::runtime_error("stopped before all questions were read: nothing was measured");
-  if (!options.json) {
-    std::printf("%s, step %lld, on %s (%s)\n", checkpoint.c_str(), static_cast<long long>(step),
-                options.hellaswag.c_str(), counted(static_cast<double>(a.questions), "question").c_str());
-    std::printf("acc_norm %.4f, acc %.4f\n", a.acc_norm(), a.acc());
-    return;
-  }
-  const nlohmann::ordered_json json = {{"checkpoint", checkpoint},       {"step", step},
-                                       {"data", options.hellaswag},      {"questions", a.questions},
-                                       {"right_by_mean", a.by_mean},     {"right_by_sum", a.by_sum},
-                                       {"acc_norm", a.acc_norm()},       {"acc", a.acc()},
-                                       {"seconds", clock.seconds()}};
-  std::printf("%s\n", to_ascii(json).c_str());
+  json_line(to_ascii(json));
 }
 
 }  // namespace
 
 void run_eval(const EvalOptions& options) {
   use_threads(options.threads);
+  if (options.json) begin_json_lines();  // progress goes to standard error
   const auto [path, header, model] = load_trained_model(find_checkpoint(options.checkpoint));
   const std::string name = name_of_checkpoint(options.checkpoint, path);
-  if (!options.hellaswag.empty()) return run_hellaswag(options, name, header.step, model);
+  if (asks_questions(options)) return eval_questions(options, name, header, model);
   const size_t logits = options.logits.empty() ? 0 : size_of_logits(model.config, options.batch) * sizeof(float);
   check_memory(memory_of_inference(model.config, options.batch, model.config.context).total() + logits +
                    (options.gradients.empty() ? 0 : memory_of_training(model.config, options.batch).total()),

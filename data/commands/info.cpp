@@ -52,6 +52,7 @@ std::string plan_json(const TrainOptions& o, const Dataset& data, size_t paramet
                    {"run", o.out},
                    {"data", {{"name", data.name},
                              {"bytes", data.bytes},
+                             {"words", data.words > 0 ? nlohmann::ordered_json(data.words) : nullptr},
                              {"train_tokens", data.train},
                              {"tokens", data.tokens.size()},
                              {"floor", data.floor > 0 ? nlohmann::ordered_json(data.floor) : nullptr}}},
@@ -80,9 +81,10 @@ void print_plan(const TrainOptions& o, const TrainOptions& given, const Dataset&
   const bool stream = data.packing == Packing::stream;
   const auto train = static_cast<double>(stream ? data.train : data.rows.targets());
   const auto val = static_cast<double>(stream ? data.tokens.size() - data.train : data.val_targets());
-  std::printf("data     %s: %s, %s tokens to train on, %s to validate, vocabulary %d\n", data.name.c_str(),
+  const std::string words = data.words > 0 ? ", " + format_short(static_cast<double>(data.words)) + " words" : "";
+  std::printf("data     %s: %s, %s tokens to train on, %s to validate, vocabulary %d%s\n", data.name.c_str(),
               format_bytes(data.bytes).c_str(), format_short(train).c_str(), format_short(val).c_str(),
-              o.config.vocab_size);
+              o.config.vocab_size, words.c_str());
   if (!stream) std::printf("rows     %s\n", describe_rows(data, o.config.context).c_str());
   for (const std::string& note : data.notes) std::printf("NOTE     %s\n", note.c_str());
   if (!data.val.empty())

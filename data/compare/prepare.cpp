@@ -208,7 +208,7 @@ InputHashes hash_inputs(Comparison& c) {
     o.out = c.out();
     const Tokenizer* tokenizer = o.init_from.empty() ? nullptr : &from.tokenizer;
     const Dataset data = load_dataset(o, tokenizer, o.config.context);
-    const InputHashes text = hash_text(data);
+    const InputHashes text = hash_text(o, data);
     if (hashes.empty()) {
       hashes = text;
       c.notes = data.notes;

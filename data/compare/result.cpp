@@ -141,6 +141,7 @@ RunResult read_result(const std::string& directory, bool timed) {
     r.unigram = outcome->unigram;
     if (outcome->floor > 0) r.floor = outcome->floor;
     r.parameters = outcome->parameters;
+    r.pairs = outcome->pairs;
     if (outcome->finished) {
       read_end(r, curves, *outcome);
       r.state = state_of(r);

@@ -23,6 +23,7 @@ struct RunResult {
   double best_loss = kUnknown, best_step = kUnknown;
   double steps = 0, tokens = 0, seconds = kUnknown, tokens_per_second = kUnknown;
   double loss_spikes = kUnknown, grad_spikes = kUnknown, clipped = kUnknown;
+  double pairs = kUnknown;  // share of --eval-pairs that is right
   double steps_to_target = kUnknown, seconds_to_target = kUnknown;  // summarize() fills them
   std::vector<double> at_step, at_second, val_loss;                 // one value per validation
 

@@ -48,6 +48,7 @@ void count_states(CellSummary& s, const std::vector<const CellRun*>& runs) {
 
 void average(CellSummary& s, const std::vector<const CellRun*>& runs) {
   s.loss = estimate(values_of(runs, &RunResult::final_loss));
+  s.pairs = estimate(values_of(runs, &RunResult::pairs));
   for (const auto number : {&RunResult::best_loss, &RunResult::steps_to_target, &RunResult::seconds_to_target,
                             &RunResult::loss_spikes, &RunResult::grad_spikes, &RunResult::clipped})
     s.mean.*number = estimate(values_of(runs, number)).mean;
@@ -126,7 +127,7 @@ void summarize(Comparison& c) {
     CellSummary& s = c.cells[cell];
     const auto runs = runs_of(c, cell, Stage::final);
     count_states(s, runs);
-    s.loss = s.difference = estimate({});
+    s.loss = s.difference = s.pairs = estimate({});
     s.seconds = s.tokens_per_second = spread({});
     if (all_finished(s)) average(s, runs);
     s.sensitivity.clear();

@@ -32,6 +32,7 @@ struct CellSummary {
   int runs = 0, count[4] = {};         // count[s]: runs in RunState s
   RunResult mean;                      // means over the runs; NaN unless all finished
   Estimate loss{}, difference{};       // final loss, and its paired difference from the baseline's
+  Estimate pairs{};                    // share of --eval-pairs that is right
   Spread seconds{}, tokens_per_second{};
   double p = RunResult::kUnknown, p_holm = p;  // for a difference of 0; p_holm is corrected for the number of cells
   double p_unequal = p;                        // for a difference beyond --margin

@@ -109,11 +109,18 @@ void write_curves(const Comparison& c) {
   });
 }
 
+// The columns of --eval-pairs, or nothing without it.
+Fields if_pairs(const Comparison& c, const Fields& columns) {
+  return c.command.train.eval_pairs.empty() ? Fields() : columns;
+}
+
 void write_runs(const Comparison& c) {
   const Fields columns =
       run_columns(c) + split("state stopped_at first_tensor initial_loss final_val best_val best_step final_train "
                              "steps tokens seconds tokens_per_second loss_spikes grad_spikes clipped steps_to_target "
-                             "seconds_to_target parameters unigram floor date version compiler simd directory command");
+                             "seconds_to_target parameters unigram floor date version compiler simd directory "
+                             "command") +
+      if_pairs(c, {"pairs"});
   write_csv(c.out() + "/runs.csv", columns, [&](const auto& write) {
     for (const CellRun& run : c.runs) {
       const RunResult& r = run.result;
@@ -125,7 +132,8 @@ void write_runs(const Comparison& c) {
                    field(r.grad_spikes), field(r.clipped), field(r.steps_to_target), field(r.seconds_to_target),
                    field(int64_t(r.parameters)), field(r.unigram), field(r.floor), by.date,
                    by.program.version, by.program.compiler, by.program.simd, run.directory,
-                   shell_words(Fields{c.command.program} + run.words)});
+                   shell_words(Fields{c.command.program} + run.words)} +
+            if_pairs(c, {field(r.pairs)}));
     }
   });
 }
@@ -138,7 +146,7 @@ Fields summary_columns(const Comparison& c) {
                "verdict_holm p_unequal target steps_to_target seconds_to_target seconds seconds_min seconds_max "
                "tokens_per_second tokens_per_second_min tokens_per_second_max loss_spikes grad_spikes clipped "
                "parameters") +
-         sensitivities;
+         if_pairs(c, {"pairs", "pairs_ci"}) + sensitivities;
 }
 
 Fields spread_fields(const Spread& s) { return {field(s.median), field(s.low), field(s.high)}; }
@@ -163,7 +171,7 @@ std::vector<Fields> summary_rows(const Comparison& c) {
         spread_fields(s.seconds) + spread_fields(s.tokens_per_second) +
         Fields{field(mean.loss_spikes), field(mean.grad_spikes), field(mean.clipped),
                field(int64_t(mean.parameters))} +
-        sensitivities);
+        if_pairs(c, {field(s.pairs.mean), field(s.pairs.half_width)}) + sensitivities);
   }
   return rows;
 }
@@ -310,6 +318,8 @@ void print_legend(const Comparison& c) {
     std::printf("(alone)     this verdict does not hold after Holm's correction for the number of cells\n");
   if (c.cells.size() > 1 && c.cells[c.baseline].count[0] < c.cells[c.baseline].runs)
     std::printf("            unknown: not every seed of the baseline finished; choose another with --baseline\n");
+  if (!c.command.train.eval_pairs.empty())
+    std::printf("pairs       share of --eval-pairs that is right, the mean of their categories\n");
   if (!std::isnan(c.target)) std::printf("to %.3f    steps until the validation loss reaches this value\n", c.target);
   if (times) std::printf("seconds     median of the runs (lowest-highest), as for tokens/s\n");
   if (!c.tuning.empty())
@@ -354,8 +364,9 @@ void print_table(const Comparison& c) {
   const std::vector<Fields> names = names_of_rows(c);
   Fields tuned;
   for (const TunedOption& option : c.tuning.options) tuned.push_back(option.key);
-  std::vector<Fields> rows = {tuned + Fields{"final val", "best", "difference", "", "to " + shown(c.target, "%.3f"),
-                                             "seconds", "tokens/s", "spikes", "clipped", "sensitivity"}};
+  std::vector<Fields> rows = {tuned + Fields{"final val", "best", "difference", "", "pairs",
+                                             "to " + shown(c.target, "%.3f"), "seconds", "tokens/s", "spikes",
+                                             "clipped", "sensitivity"}};
   for (const CellSummary& s : c.cells) {
     const std::string loss = with_error(s.loss.mean, s.loss.half_width, "%.4f");
     std::string sensitivities;
@@ -367,6 +378,7 @@ void print_table(const Comparison& c) {
     rows.push_back(tuned_to + Fields{loss.empty() ? state_of(s) : loss, shown(s.mean.best_loss, "%.4f"),
                                      with_error(s.difference.mean, s.difference.half_width, "%+.4f"),
                                      s.verdict + (s.verdict == s.verdict_holm ? "" : " (alone)"),
+                                     with_error(s.pairs.mean, s.pairs.half_width, "%.4f"),
                                      shown(s.mean.steps_to_target, "%.0f"), with_range(s.seconds, "%.1f"),
                                      with_range(s.tokens_per_second, "%.0f"), shown(100 * s.mean.loss_spikes, "%.1f%%"),
                                      shown(100 * s.mean.clipped, "%.0f%%"), sensitivities});

@@ -1,9 +1,11 @@
 #include "json.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <stdexcept>
 
+#include "data/strings/utf8.hpp"
 #include "files.hpp"
 
 using nlohmann::json, nlohmann::ordered_json;
@@ -28,6 +30,22 @@ json read_json(const std::string& path, size_t most) {
     return parse_json(text);
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(path + " cannot be used: " + error.what());
+  }
+}
+
+void for_each_json_line(std::string_view text, const std::string& name,
+                        const std::function<void(const json& object, size_t number)>& use) {
+  for (size_t number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    try {
+      const json value = parse_json(line);
+      if (!value.is_object()) throw std::runtime_error("it is not a JSON object");
+      use(value, number);
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(one_line(name) + ", line " + std::to_string(number) + ": " + one_line(error.what()));
+    }
   }
 }
 

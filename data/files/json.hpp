@@ -2,6 +2,7 @@
 // Reads and writes JSON. Only this file includes nlohmann's parser, which takes seconds to compile.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,11 @@ nlohmann::json parse_json(std::string_view text, int deepest = 32);
 // Parses a whole file. Throws std::runtime_error in one line that names the file if it cannot be read, is larger than
 // `most` bytes, is not JSON, or nests more than 32 levels.
 nlohmann::json read_json(const std::string& path, size_t most);
+
+// Calls use(object, number) for each line that is not blank, counted from 1. Throws std::runtime_error that names the
+// line ("q.jsonl, line 7: ...") if it is not a JSON object, or if `use` throws one.
+void for_each_json_line(std::string_view text, const std::string& name,
+                        const std::function<void(const nlohmann::json& object, size_t number)>& use);
 
 // Returns the value if it is a whole number from `least` to `most`. Compare numbers from files only this way:
 // nlohmann's comparison with an int reads 2^63 as negative, and its conversion to an int truncates large numbers.

@@ -248,7 +248,7 @@ void set_options(Command& c) {
   const std::vector<CommandSetting>& settings = settings_of(c.kind);
   for (const Given& g : c.given)
     for (const std::string& value : g.values) find_setting(settings, g.name)->set(c, value);
-  const bool reads_no_text = c.said("hellaswag");
+  const bool reads_no_text = c.said("pairs") || c.said("choices") || c.said("hellaswag");
   for (const Setting& s : settings)
     if (s.required && !c.said(s.name) && !(s.name == "data" && reads_no_text)) {
       const std::string option = s.positional ? s.takes : "--" + s.name;

@@ -88,7 +88,9 @@ void describe_eval(SettingTable<EvalOptions>& t) {
   t.text("logits", &Options::logits, "FILE", "write the first batch's logits as .npy (float32; B, T, vocabulary)");
   t.text("gradients", &Options::gradients, "FILE", "write the gradients of the first batch as .npz");
   t.flag("force", &Options::force, "overwrite the files of --logits and --gradients");
-  t.text("hellaswag", &Options::hellaswag, "FILE", "accuracy on questions in llm.c's format, instead of --data");
+  t.list("pairs", &Options::pairs, "FILE...", "accuracy on minimal pairs such as BLiMP's, instead of --data");
+  t.list("choices", &Options::choices, "FILE...", "accuracy on questions in JSON lines, instead of --data");
+  t.list("hellaswag", &Options::hellaswag, "FILE...", "accuracy on questions in llm.c's format, instead of --data");
   describe_threads(t);
 }
 
@@ -134,6 +136,9 @@ void describe_corpus(SettingTable<CorpusOptions>& t) {
   t.text("out", &CorpusOptions::out, "FILE", "output file; its entropy goes to FILE.nats");
   t.named("grammar", &CorpusOptions::grammar, grammars, "grammar of the text");
   t.text("bytes", &CorpusOptions::bytes, "SIZE", "text size in bytes: 500k, 4M, ...");
+  t.text("pairs", &CorpusOptions::pairs, "FILE", "output file of minimal pairs, for eval --pairs");
+  t.number("count", &CorpusOptions::count, 2, 1e7, "number of minimal pairs", {},
+           {{[](const CorpusOptions& o) { return !o.pairs.empty(); }, nullptr, "without {pairs}", true}});
   t.number("seed", &CorpusOptions::seed, 0, kLargest, "seed of the text");
   t.text("questions", &CorpusOptions::questions, "FILE", "questions about four of five people of the town");
   t.text("held-out", &CorpusOptions::held_out, "FILE", "questions about the other people");

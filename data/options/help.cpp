@@ -20,7 +20,8 @@ const std::vector<CommandRow>& commands() {
       {Command::Kind::eval, "eval", "measure the loss of a trained model on a text", "checkpoint",
        "[RUN] --data FILE... [OPTIONS]",
        "eval --data my.txt\n"
-       "eval runs/0001-pre-layernorm --data my.txt\n"},
+       "eval runs/0001-pre-layernorm --data my.txt\n"
+       "eval runs/0001-pre-layernorm --pairs blimp/*.jsonl\n"},
       {Command::Kind::info, "info", "draw a model, list its tensors, count its FLOPs", "checkpoint", "[RUN] [OPTIONS]",
        "info runs/0001-pre-layernorm\n"
        "info --preset gpt2 --size 124M\n"
@@ -42,7 +43,8 @@ const std::vector<CommandRow>& commands() {
        "import my-model --out runs/imported\n"},
       {Command::Kind::corpus, "corpus", "write stories of known entropy", "out", "FILE [OPTIONS]",
        "corpus stories.txt --bytes 500k --seed 2\n"
-       "corpus --check stories.txt\n"},
+       "corpus --check stories.txt\n"
+       "corpus --pairs pairs.jsonl --count 2000\n"},
       {Command::Kind::tokenizer, "tokenizer", "train a byte-pair encoding on text", "data",
        "FILE... --out FILE [OPTIONS]",
        "tokenizer my.txt --vocab 512 --out tok.json\n"},

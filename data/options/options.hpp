@@ -59,6 +59,7 @@ struct TrainOptions : TextOptions {
   std::optional<double> final_batches;  // open: as many as cost a tenth of the training time
   std::optional<int64_t> eval_every;    // open: ten times in a short run
   int64_t eval_batches = 50, patience = 0, sample_every = 0, save_every = 300, diagnostics = 0;
+  std::vector<std::string> eval_pairs;  // files of minimal pairs
   std::string init_from;
   std::vector<std::string> input_hashes;  // the only inputs allowed (data/run/inputs.hpp); empty for any
   bool resume = false, force = false, dry_run = false;
@@ -92,7 +93,8 @@ struct SampleOptions {
 };
 
 struct EvalOptions : TextFiles {
-  std::string checkpoint, logits, gradients, hellaswag;
+  std::string checkpoint, logits, gradients;
+  std::vector<std::string> pairs, choices, hellaswag;  // files of questions, one kind of them instead of a text
   int batch = 8, threads = 0;
   bool json = false, force = false;
 };
@@ -109,6 +111,8 @@ struct ExportOptions {
 
 struct CorpusOptions {
   std::string bytes = "4M", grammar = "stories", out;
+  std::string pairs;         // a file of minimal pairs to write
+  int64_t count = 1000;      // of minimal pairs
   std::string check, known;  // a file of stories to check, and a file of stories that they should not repeat
   std::string questions, held_out;  // files of questions about the town
   uint64_t seed = 1;

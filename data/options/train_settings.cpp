@@ -260,6 +260,8 @@ void describe_measurements(TrainTable& t) {
   t.number("final-batches", &TrainOptions::final_batches, 0, kLargest,
            "largest split evaluated whole at the end (batches; 0: any; default: a tenth of the training)", traits,
            {kValidates});
+  t.list("eval-pairs", &TrainOptions::eval_pairs, "FILE...", "minimal pairs to measure at the end, as eval --pairs",
+         {.input = true, .may_change = true});
   t.number("sample-every", &TrainOptions::sample_every, 0, kLargest, "print a sample every N steps (0: never)",
            traits);
   t.number("save-every", &TrainOptions::save_every, 0, kLargest,

@@ -41,10 +41,13 @@ void require_same(const InputHashes& expected, const InputHashes& found) {
 
 }  // namespace
 
-InputHashes hash_text(const Dataset& data) {
-  uint64_t text = data.fingerprint;
+InputHashes hash_text(const TrainOptions& o, const Dataset& data) {
+  uint64_t text = data.fingerprint, pairs = 0;
   for (const auto& hash : data.token_files) text = rng::key({text, hash()});
-  return {hex(text) + " text", hex(rng::word(to_text(to_json(data.tokenizer)))) + " tokenizer"};
+  InputHashes hashes = {hex(text) + " text", hex(rng::word(to_text(to_json(data.tokenizer)))) + " tokenizer"};
+  for (const std::string& file : o.eval_pairs) pairs = rng::key({pairs, hash_file(file)});
+  if (!o.eval_pairs.empty()) hashes.push_back(hex(pairs) + " file of --eval-pairs");
+  return hashes;
 }
 
 std::string hash_weights(const std::string& init_from) {
@@ -73,7 +76,7 @@ std::string changed_input(const InputHashes& then, const InputHashes& now) {
 }
 
 void require_same_text(const TrainOptions& o, const Dataset& data) {
-  if (!o.input_hashes.empty()) require_same(o.input_hashes, hash_text(data));
+  if (!o.input_hashes.empty()) require_same(o.input_hashes, hash_text(o, data));
 }
 
 void require_same_weights(const TrainOptions& o) {
@@ -82,7 +85,7 @@ void require_same_weights(const TrainOptions& o) {
 
 InputHashes inputs_read(const TrainOptions& o, const Dataset& data) {
   if (o.input_hashes.empty()) return {};
-  InputHashes read = hash_text(data);
+  InputHashes read = hash_text(o, data);
   for (const std::string& hash : o.input_hashes)
     if (!o.init_from.empty() && name_in(hash) == absolute_path(o.init_from)) read.push_back(hash);
   return read;

@@ -8,10 +8,11 @@
 #include "data/options/options.hpp"
 #include "data/text/dataset.hpp"
 
-// Values of --input-hashes: "HASH text", "HASH tokenizer", and "HASH /PATH" for each path of --init-from.
+// Values of --input-hashes: "HASH text", "HASH tokenizer", "HASH file of --eval-pairs", and "HASH /PATH" for each path
+// of --init-from.
 using InputHashes = std::vector<std::string>;
 
-InputHashes hash_text(const Dataset& data);  // and its tokenizer
+InputHashes hash_text(const TrainOptions& o, const Dataset& data);  // and its tokenizer, and the files of --eval-pairs
 // Hashes the files of a checkpoint. `init_from` is as on the command line.
 std::string hash_weights(const std::string& init_from);
 

@@ -193,6 +193,9 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
                 static_cast<long long>(t.options().patience), static_cast<long long>(t.state.best_step),
                 t.state.best_loss, kBestCheckpoint);
   print_validation(t, outcome);
+  if (!std::isnan(outcome.pairs))
+    std::printf("pairs       %.4f of %s are right, the mean of the categories\n", outcome.pairs,
+                counted(static_cast<double>(t.pairs.size()), "pair").c_str());
   std::printf("checkpoint  %s\n", last_checkpoint(t.options().out).c_str());
   if (!outcome.measured)
     std::printf("The run is finished; its last measurement was stopped. To repeat it:\n  %s\n",

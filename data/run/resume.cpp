@@ -116,7 +116,7 @@ TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
 }
 
 void make_paths_absolute(TrainOptions& o) {
-  for (auto* paths : {&o.data, &o.val_data})
+  for (auto* paths : {&o.data, &o.val_data, &o.eval_pairs})
     for (std::string& path : *paths) path = absolute_path(path);
   o.init_from = absolute_path(o.init_from);
   if (names_file(o.tokenizer) && fs::exists(o.tokenizer)) o.tokenizer = absolute_path(o.tokenizer);

@@ -24,6 +24,8 @@ Trainer::Trainer(const Command& given, const CheckpointHeader& start, Dataset te
   state.data_fingerprint = data.fingerprint;
   state.converses = data.chat != nullptr;
   state.answers = data.counted.size() > 0;
+  const TrainOptions& o = options();
+  pairs = read_all(o.eval_pairs, read_pairs, question_tokens(data.tokenizer, o, o.unknown), model.config);
 }
 
 int64_t Trainer::batches_per_validation() const {
@@ -199,6 +201,13 @@ bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& o
   if (metrics.last().step == row.step) metrics.replace_last(row);
   save(t, kLastCheckpoint, outcome.step);
   return !interrupted();
+}
+
+bool measure_pairs(const Trainer& t, RunOutcome& outcome) {
+  if (t.pairs.empty()) return true;
+  const std::vector<Score> scores = measure_with_progress(t.model, t.activations, t.pairs, t.options().batch);
+  if (!scores.empty()) outcome.pairs = mean_of(scores);
+  return !scores.empty();
 }
 
 bool out_of_patience(const Trainer& t, int64_t step) {

@@ -17,11 +17,13 @@
 #include "data/text/dataset.hpp"
 #include "layers/model/size.hpp"
 #include "layers/training/step.hpp"
+#include "multiple_choice.hpp"
 #include "step_inputs.hpp"
 
 struct Trainer : TrainingState {
   Command command;  // with the options as the user gave them
   Dataset data;
+  std::vector<Question> pairs;  // of --eval-pairs
   CheckpointHeader state;  // with the options in force
   MetricsRow row;            // the newest step's row
   bool within_step = false;  // true: weights and `state` may belong to different steps
@@ -66,6 +68,9 @@ void validate(Trainer& t, Progress& progress, MetricsRow& row);
 // Measures a run after its last step and save: first like validate(), then on the whole validation split if that is
 // small enough. Returns false if the user stops it.
 bool measure_end(Trainer& t, Metrics& metrics, Progress& progress, RunOutcome& outcome);
+
+// Measures --eval-pairs with the weights of the last step. Returns false if the user stops it.
+bool measure_pairs(const Trainer& t, RunOutcome& outcome);
 
 // True once --patience validations in a row brought no new best. This depends only on the step and the best step, so a
 // resumed run stops at the same step.

@@ -22,6 +22,7 @@ struct Dataset {
   Tokenizer tokenizer;
   Tokens tokens;
   size_t bytes = 0;                  // size of the whole text, or of its token files
+  size_t words = 0;                  // of the text for training, split at white space; 0 for token files
   size_t train = 0;                  // tokens for training, the first ones in a stream; the rest is for validation
   double val_bytes = 0;              // bytes of text that the validation targets stand for; a separator counts as none
   double unigram_nats = NAN;         // cross-entropy of the training part's token frequencies on the validation part

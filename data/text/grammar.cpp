@@ -78,9 +78,9 @@ const std::string& column(const GrammarEntry& entry, const std::string& name) {
   throw std::invalid_argument("grammar: \"" + entry.columns.at("") + "\" has no column " + name);
 }
 
-// Returns the text of a recall.
-std::string recalled(const GrammarSymbol& symbol, const Memory& memory) {
-  std::string word = column(remembered(memory, symbol.variable), symbol.column);
+// Returns the text of a recall of this entry.
+std::string recalled(const GrammarSymbol& symbol, const GrammarEntry& entry) {
+  std::string word = column(entry, symbol.column);
   if (symbol.capital) word[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(word[0])));
   return word;
 }
@@ -99,7 +99,7 @@ bool is_vowel(char c) { return std::string_view("aeiou").find(c) != std::string_
 
 struct Teller {
   const Grammar& grammar;
-  const std::function<size_t(size_t)>& choose;
+  const Telling& how;
   double& nats;
   Memory memory{};
   std::string text{};
@@ -114,14 +114,17 @@ struct Teller {
   void tell(const std::vector<GrammarSymbol>& body) {
     for (const GrammarSymbol& symbol : body) {
       if (symbol.kind == GrammarSymbol::literal) say(symbol.text);
-      if (symbol.kind == GrammarSymbol::recall) say(recalled(symbol, memory));
+      if (symbol.kind == GrammarSymbol::recall) {
+        const GrammarEntry* entry = &remembered(memory, symbol.variable);
+        say(recalled(symbol, how.say ? *how.say(entry, symbol.column) : *entry));
+      }
       if (symbol.kind == GrammarSymbol::article) {
         say("a ");
         after_article = true;
       }
       if (symbol.kind == GrammarSymbol::pick) {
         const std::vector<const GrammarEntry*> left = choices(grammar, symbol, memory);
-        const GrammarEntry* entry = left.at(choose(left.size()));
+        const GrammarEntry* entry = how.pick(left);
         nats += std::log(static_cast<double>(left.size()));
         if (symbol.variable) memory.at(static_cast<size_t>(symbol.variable - 'a')) = entry;
         tell(entry->body);
@@ -164,7 +167,8 @@ struct GrammarReader {
         }
         return;
       }
-      std::string words = symbol.kind == GrammarSymbol::recall ? recalled(symbol, memory) : symbol.text;
+      std::string words = symbol.kind == GrammarSymbol::recall ? recalled(symbol, remembered(memory, symbol.variable))
+                                                                 : symbol.text;
       if (symbol.kind == GrammarSymbol::article) {
         const bool n = text.substr(at, 3) == "an " && at + 3 < text.size() && is_vowel(text[at + 3]);
         const bool vowel_ahead = at + 2 < text.size() && is_vowel(text[at + 2]);
@@ -243,7 +247,11 @@ Grammar::Grammar(std::string_view source) {
 }
 
 std::string Grammar::tell(const std::string& start, const std::function<size_t(size_t)>& choose, double& nats) const {
-  Teller teller{*this, choose, nats};
+  return tell(start, {[&](const auto& left) { return left.at(choose(left.size())); }, nullptr}, nats);
+}
+
+std::string Grammar::tell(const std::string& start, const Telling& how, double& nats) const {
+  Teller teller{*this, how, nats};
   teller.tell({{.kind = GrammarSymbol::pick, .text = start}});
   return teller.text;
 }

@@ -41,6 +41,13 @@ struct GrammarEntry {
   std::map<std::string, std::string> columns;  // key "" is the word itself
 };
 
+// Decides what a grammar tells.
+struct Telling {
+  using Entry = const GrammarEntry*;
+  std::function<Entry(const std::vector<Entry>& left)> pick;               // returns one of those that are left
+  std::function<Entry(Entry remembered, const std::string& column)> say;  // whose word a recall says; none: remembered
+};
+
 struct Grammar {
   std::map<std::string, std::vector<GrammarEntry>> rules;
 
@@ -50,6 +57,9 @@ struct Grammar {
 
   // Writes one text of the rule `start`; choose(n) picks one of 0 ... n-1. Adds -log P to `nats`.
   std::string tell(const std::string& start, const std::function<size_t(size_t)>& choose, double& nats) const;
+
+  // Does the same with any other decisions.
+  std::string tell(const std::string& start, const Telling& how, double& nats) const;
 
   // Finds all the ways in which `start` can produce exactly this text: -log P of each derivation. Returns an empty list
   // if it cannot, and more than one number if the text is ambiguous. `readable`, if given, becomes the length of the

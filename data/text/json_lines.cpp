@@ -74,7 +74,6 @@ LineParts parts_of(const json& object, const JsonFields& o) {
 
 // Appends the texts of one line.
 void append_line(std::string& text, JsonLines& lines, const json& object, const JsonFields& fields, size_t number) {
-  if (!object.is_object()) fail("it is not a JSON object");
   const auto [parts, is_chat, has_prompt] = parts_of(object, fields);
   if (!append_parts(text, lines.spans, parts, {is_chat, fields.learn == LearnedPart::all, number}))
     fail("there is no text to learn");
@@ -124,15 +123,8 @@ bool append_parts(std::string& text, std::vector<TextSpan>& spans, const std::ve
 JsonLines append_json_lines(std::string& text, std::string_view json, const std::string& name,
                             const JsonFields& fields) {
   JsonLines lines;
-  for (size_t number = 1; !json.empty(); ++number) {
-    const std::string_view line = json.substr(0, json.find('\n'));
-    json.remove_prefix(std::min(json.size(), line.size() + 1));
-    if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    try {
-      append_line(text, lines, parse_json(line), fields, number);
-    } catch (const std::runtime_error& error) {
-      throw std::runtime_error(one_line(name) + ", line " + std::to_string(number) + ": " + one_line(error.what()));
-    }
-  }
+  for_each_json_line(json, name, [&](const nlohmann::json& object, size_t number) {
+    append_line(text, lines, object, fields, number);
+  });
   return lines;
 }

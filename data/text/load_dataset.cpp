@@ -275,6 +275,20 @@ void find_documents(Source& source, const std::string& how) {
   if (source.documents.size() != source.nats.size()) source.nats.clear();
 }
 
+// Counts words as `wc -w` does.
+size_t count_words(const Source& source) {
+  size_t words = 0;
+  for (const TextSpan& part : source.documents) {
+    bool inside = false;
+    for (const char c : std::string_view(source.text.bytes).substr(part.begin, part.end - part.begin)) {
+      const bool space = c == ' ' || (c >= '\t' && c <= '\r');
+      words += inside < !space;
+      inside = !space;
+    }
+  }
+  return words;
+}
+
 // The end of the tokens to validate on. Nothing follows the last document of a text, so its end is no target.
 size_t end_of_stream(const Dataset& data, const Source& source) {
   return data.tokens.size() - (source.token_files.empty() && data.around.last >= 0 ? 1 : 0);
@@ -398,6 +412,7 @@ Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int c
     from_file = tokenizer_of_tokens(source.token_files[0], options.tokenizer);
   const Tokenizer* known = tokenizer ? tokenizer : pointer_to(from_file);
   decide_documents(data, options, source, known);
+  data.words = count_words(source);
   if (separate) find_documents(validation, data.documents);
   choose_tokenizer(data, options, known, source, validation);
   const Parts parts = append_parts(data, source, validation, options, context);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 
 #include "data/files/files.hpp"
 
@@ -33,9 +34,8 @@ class Words {
   }
   bool at_end() const { return at_ == end_; }
   bool at_end_of_file() const { return at_ == words_.size(); }
-  [[noreturn]] void fail(const std::string& why) const {
-    file_.fail(": question " + std::to_string(question_) + " " + why);
-  }
+  std::string place() const { return file_.path() + ": question " + std::to_string(question_); }
+  [[noreturn]] void fail(const std::string& why) const { throw std::runtime_error(place() + " " + why); }
 
  private:
   const InputFile& file_;
@@ -53,14 +53,19 @@ Question read_question(Words& words, int index) {
   words.set_end(static_cast<size_t>(bytes) / 2 - 2);
   if (const int stored = words.next("index"); stored != index)
     words.fail("has the index " + std::to_string(stored));
-  Question question;
+  Question question{words.place(), "", {}};
   question.right = words.next("answer");
   const int completions = words.next("number of completions");
   if (completions < 2 || question.right >= completions)
     words.fail("has " + std::to_string(completions) + " completions, of which " + std::to_string(question.right) +
                " is right (from 0)");
-  question.text = words.tokens("text");
-  for (int c = 0; c < completions; ++c) question.completions.push_back(words.tokens("completion"));
+  const std::vector<int> text = words.tokens("text");
+  for (int c = 0; c < completions; ++c) {
+    const std::vector<int> completion = words.tokens("completion");
+    Choice choice{text, text.size(), static_cast<double>(completion.size())};
+    choice.tokens.insert(choice.tokens.end(), completion.begin(), completion.end());
+    question.choices.push_back(choice);
+  }
   if (!words.at_end()) words.fail("is shorter than it says");
   return question;
 }
