@@ -24,19 +24,6 @@ compare: build/train_gpt $(DATA_WRITTEN)  ## compare normalizations; ARGS='--gri
 	  if $(MAKE) --no-print-directory .venv/.report; then $(PYTHON) dev/report/report.py "$$run"; \
 	  else echo "no report: \`make report RUN=$$run\` makes it where Python's packages can be had"; fi; done
 
-TOWN := build/town
-answers: $(TOWN)/base/outcome.json  ## teach a model facts about a made town, then to answer questions; ARGS='--loss all'
-	@build/train_gpt train $(TOWN)/asked.jsonl --config dev/recipes/answers.toml --init-from $(TOWN)/base \
-	  --out $(TOWN)/answers --force $(ARGS)
-	@build/train_gpt eval $(TOWN)/answers --data $(TOWN)/held-out.jsonl
-
-# Ctrl-C keeps the run, and the next call resumes it.
-$(TOWN)/base/outcome.json: | build/train_gpt
-	@mkdir -p $(TOWN)
-	@build/train_gpt corpus --grammar town --bytes 1M --seed 1 --out $(TOWN)/facts.txt --questions $(TOWN)/asked.jsonl \
-	  --held-out $(TOWN)/held-out.jsonl --force
-	@build/train_gpt train $(TOWN)/facts.txt --config dev/recipes/town.toml --out $(TOWN)/base --resume
-
 stories: build/stories.txt  ## write build/stories.txt, the text of the examples
 build/tales.txt build/stories.txt: build/%.txt: | build/train_gpt
 	@build/train_gpt corpus --grammar $* --bytes 4M --seed 1 --out $@
