@@ -4,7 +4,8 @@
 12 layers x 64 channels, each placement with its own initialization. The learning rate and the warm-up are tuned
 together on a separate seed, then three fresh seeds are run. The kinds of norm, under Pre-LN, run one at a time, so that
 seconds can be compared. LayerNorm and DyT also run with the settings of DyT's authors: a stream that begins at size 1,
-a larger alpha, and an untied classifier (as in Llama).
+a larger alpha, and an untied classifier (as in Llama). Where the search found a better pair with LayerNorm than with
+RMSNorm, both norms also run at that pair.
 """
 
 import sys
@@ -65,13 +66,15 @@ def draw_placements(axis, tables):
 
 study = Study(__doc__)
 steps = 3000 if study.long else 400
-shared = f"""--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps}
-    --tune lr=1e-3,3e-3 warmup=10%,30% --tune-runs 10 --eval-every {steps // 20} --eval-batches 20
-    --val-fraction 0.02 --save-every 0"""
+sizes = f"--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps}"
+rest = f"--eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0"
+shared = f"{sizes} --tune lr=1e-3,3e-3 warmup=10%,30% --tune-runs 10 {rest}"
 kinds = study.compare("kinds", f"""{shared} --grid placement=pre norm=layernorm,batchnorm,dyt
     + placement=pre norm=layernorm,dyt {WIDE} + placement=none""", jobs=1)
 placements = study.compare("placements", f"""{shared} --baseline placement=pre,norm=layernorm
     --grid placement={",".join(PLACEMENTS)} norm=layernorm,rmsnorm + placement={",".join(WITHOUT)}""")
+same = study.compare("same", f"""{sizes} {rest} --lr 3e-3 --warmup 90%
+    --baseline placement=post,norm=layernorm --grid placement=post,pre-post norm=layernorm,rmsnorm seed=1,2,3""")
 
 figure, axes = plt.subplot_mosaic([["placements", "steps"], ["placements", "seconds"]], figsize=(10, 7),
                                   width_ratios=[1.3, 1])
@@ -94,4 +97,6 @@ rows = [[norm, f"{some.peak_lr.iloc[0]:g}", some.warmup.iloc[0], outcome(some), 
          mean_of(some.steps_to_target, 0), mean_of(some.seconds_to_target, 1)] for (_, norm), some in cells(kinds)]
 by_kind = table(rows, ["norm, under Pre-LN", "rate", "warm-up", "final loss", "seconds",
                        f"steps to {target:.3f}", f"seconds to {target:.3f}"])
-study.publish(figure, by_placement + "\n" + by_kind)
+rows = [[*names, outcome(some)] for names, some in same.runs.groupby(["placement", "norm"])]
+by_norm = table(rows, ["placement, at 0.003 and 90 %", "norm", "final loss"])
+study.publish(figure, "\n".join([by_placement, by_norm, by_kind]))
