@@ -300,7 +300,7 @@ std::vector<std::string> readers_of_options() {
       for (const Setting& s : settings_of(row.kind)) {
         const bool path = s.files || s.takes.starts_with("FILE") || s.takes == "RUN" || s.takes == "PATH";
         const bool written = s.name == "out" || s.name == "logits" || s.name == "gradients" ||
-                             (s.name == "pairs" && name == "corpus");
+                             (name == "corpus" && (s.name == "pairs" || s.name == "questions" || s.name == "held-out"));
         if (!path || written) continue;
         const bool questions = s.name == "pairs" || s.name == "choices" || s.name == "hellaswag";
         const std::string base = questions ? "--checkpoint=run" : of_all;

@@ -77,6 +77,9 @@ TEST_CASE("corpus writes the town and its questions, and a model's answers are c
   check_refused(f, "corpus --grammar town --bytes 20k --out u.txt" + files, "q.jsonl is there already");
   CHECK_FALSE(f.has("u.txt"));
   check_refused(f, "corpus --out u.txt --questions r.jsonl", "--questions and --held-out are about --grammar town");
+  for (const std::string name : {"out", "pairs", "questions", "held-out"})
+    check_refused(f, "corpus --check t.txt --" + name + " u.txt",
+                  "--check reads stories and writes no file: leave out --" + name);
 
   // Three answers that a model of 300 steps knows by heart, and one that it has never seen.
   const std::string all = f.read("q.jsonl"), known = all.substr(0, all.rfind('\n', all.find("What does")) + 1);

@@ -141,7 +141,7 @@ TEST_CASE("an option of other programs that is missing here gets a specific answ
       {"--accum 3", "did you mean '--accumulate'?"},
       {"--batch-sise 3", "did you mean '--batch'?"},
       {"--learning-rte 3", "did you mean '--lr'?"},
-      {"--eval 3", "did you mean '--eval-every' or '--eval-batches'?"},
+      {"--eval 3", "did you mean '--eval-every' or '--eval-batches' or '--eval-pairs'?"},
   };
   for (const auto& [words, answer] : cases) {
     INFO(words);
@@ -350,6 +350,7 @@ TEST_CASE("help is narrow, short and complete", "[words]") {
 
 TEST_CASE("the examples in the help work", "[words][slow]") {
   const Corpus f;
+  f.write("pairs.jsonl", "{\"sentence_good\": \"a cat sat\", \"sentence_bad\": \"a sat cat\"}\n");
   REQUIRE(f.run("train stories.txt --steps 2 --sample-every 0" + kSmall).status == 0);
   f.write("my.txt", f.read("stories.txt"));
   for (const CommandRow& row : commands())

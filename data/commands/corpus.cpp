@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <stdexcept>
+#include <utility>
 
 #include "data/files/files.hpp"
 #include "data/host/progress.hpp"
@@ -67,10 +68,21 @@ void check_and_report(const CorpusOptions& options) {
                 one_line(c.wrong.substr(0, kMostShown)).c_str());
 }
 
+// Throws if the options name a file to write next to one to check.
+void require_nothing_to_write(const CorpusOptions& o) {
+  for (const auto& [name, path] : {std::pair("out", o.out), {"pairs", o.pairs}, {"questions", o.questions},
+                                   {"held-out", o.held_out}})
+    if (!path.empty())
+      throw std::invalid_argument(std::string("--check reads stories and writes no file: leave out --") + name);
+}
+
 }  // namespace
 
 void run_corpus(const CorpusOptions& options) {
-  if (!options.check.empty()) return check_and_report(options);
+  if (!options.check.empty()) {
+    require_nothing_to_write(options);
+    return check_and_report(options);
+  }
   if (!options.known.empty())
     throw std::invalid_argument("--known goes with --check: name the stories to compare with");
   if (options.out.empty() && options.pairs.empty())

@@ -21,7 +21,7 @@ const std::vector<CommandRow>& commands() {
        "[RUN] --data FILE... [OPTIONS]",
        "eval --data my.txt\n"
        "eval runs/0001-pre-layernorm --data my.txt\n"
-       "eval runs/0001-pre-layernorm --pairs blimp/*.jsonl\n"},
+       "eval runs/0001-pre-layernorm --pairs pairs.jsonl\n"},
       {Command::Kind::info, "info", "draw a model, list its tensors, count its FLOPs", "checkpoint", "[RUN] [OPTIONS]",
        "info runs/0001-pre-layernorm\n"
        "info --preset gpt2 --size 124M\n"
