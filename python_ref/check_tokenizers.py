@@ -32,7 +32,7 @@ hf.logging.set_verbosity_error()
 hf.logging.disable_progress_bar()
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = "--layers 1 --heads 1 --channels 8 --context 16 --batch 2 --steps 1 --quiet"
-BEGIN = "<|begin_of_text|>"
+BEGIN, END = "<|begin_of_text|>", "<|end_of_text|>"
 PROMPT = "the"
 
 
@@ -108,6 +108,8 @@ class Checks:
                 ours = self.tokens_of(content, "hf/tokenizer.json")
             if begin is None and "<|endoftext|>" in theirs.get_vocab():
                 expected = [theirs.convert_tokens_to_ids("<|endoftext|>"), *expected]  # before each file
+            if begin is not None:
+                expected = [*expected, theirs.convert_tokens_to_ids(END)]  # after each file
             at = next((i for i, (a, b) in enumerate(zip(ours, expected)) if a != b), min(len(ours), len(expected)))
             self.check(f"{name}: {what}", ours == expected,
                        f"token {at}: {ours[at:at + 5]} and {expected[at:at + 5]}, "
@@ -149,7 +151,7 @@ class Checks:
         tokenizer.decoder = decoders.ByteLevel()
         begin = None
         if name == "llama3":
-            tokenizer.add_special_tokens([AddedToken(BEGIN), AddedToken("<|end_of_text|>")])
+            tokenizer.add_special_tokens([AddedToken(BEGIN), AddedToken(END)])
             begin = tokenizer.token_to_id(BEGIN)
             template = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[(BEGIN, begin)])
             tokenizer.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), template])
