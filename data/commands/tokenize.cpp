@@ -132,7 +132,7 @@ DocumentTokens around_documents(const TokenizeOptions& o, const Tokenizer& token
 // The files tell documents apart by the token between them.
 void require_one_end(const std::vector<TextSpan>& parts, const std::string& name) {
   for (const TextSpan& part : parts)
-    if (part.token == kDocumentEnd)
+    if (is_document_end(part.token))
       throw std::runtime_error(name + ", line " + std::to_string(part.line) + ": in token files, the end of an " +
                                "answer would end the conversation: use --chat-template chatml, or train on the text");
 }

@@ -69,7 +69,7 @@ struct Encoded {
       }
       const size_t size = tokens.size(), end = end_of_joined(parts, i);
       try {
-        if (parts[i].token == kDocumentEnd) add(after, parts[i].counts);
+        if (is_document_end(parts[i].token)) add(after, parts[i].counts);
         else if (parts[i].token) add(special(parts[i].token, tokenizer), parts[i].counts);
         else add_joined(tokenizer, text, parts.subspan(i, end - i), how);
       } catch (const NoToken& e) {

@@ -45,7 +45,7 @@ std::vector<ChatPart> parts_of(const std::vector<Turn>& turns, const ChatTemplat
   std::vector<ChatPart> parts;
   for (const Turn& turn : turns)
     for (ChatPart& part : chat.parts_of(turn)) parts.push_back(std::move(part));
-  if (!parts.empty() && parts.back().token == kDocumentEnd) parts.pop_back();
+  if (!parts.empty() && is_document_end(parts.back().token)) parts.pop_back();
   return parts;
 }
 

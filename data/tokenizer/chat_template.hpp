@@ -29,6 +29,9 @@ struct ChatPart {
 
 inline constexpr const char* kDocumentEnd = "";  // stands for the token that ends a document
 
+// Compares the text, because each file may have a "" of its own.
+inline bool is_document_end(const char* token) { return token && *token == '\0'; }
+
 struct ChatTemplate {
   const char* name;
   const char *turn_begin, *turn_end;  // special tokens around each turn. "": the document's end, after an answer
