@@ -95,12 +95,9 @@ struct Session {
 
 // Returns the tokens of a conversation up to the begin of the next answer.
 std::vector<int> tokens_of(const Session& session, const std::vector<Turn>& turns) {
-  const Tokenizer& tokenizer = session.trained.header.tokenizer;
-  std::vector<ChatPart> parts;
-  for (const Turn& turn : turns)
-    for (ChatPart& part : session.chat->parts_of(turn)) parts.push_back(std::move(part));
+  std::vector<ChatPart> parts = session.chat->parts_of(turns);
   for (ChatPart& part : session.chat->answer_begin()) parts.push_back(std::move(part));
-  return conversation_tokens(tokenizer, session.how.around, parts);
+  return conversation_tokens(session.trained.header.tokenizer, session.how.around, parts);
 }
 
 // Prints samples in order although they are generated in parallel. Prints the first unfinished sample as it grows. An

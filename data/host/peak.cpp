@@ -82,10 +82,10 @@ double on_all_threads(F f) {
   return *std::ranges::max_element(used);
 }
 
-// Returns the shortest time of many runs of f, in seconds. f returns what on_all_threads() does. A run counts as
-// undisturbed if it took hardly longer than the processor time of its slowest thread. Then no thread waited for a
-// processor. Measures for at least 0.1 s, because a virtual machine shares its cores with others. Then goes on until
-// five runs were undisturbed, for 0.5 s at most. If no run was, returns the shortest processor time.
+// Returns the shortest time of many runs of f, in seconds. f returns what on_all_threads() does. A run is undisturbed
+// if it takes hardly longer than the processor time of its slowest thread, because no thread waited for a processor
+// then. Repeats f for at least 0.1 s, because other machines may share the cores, and then until five runs were
+// undisturbed or 0.5 s are over. If none was, returns the shortest processor time.
 template <class F>
 double best_of(F f) {
   double best = 1e9, least_work = 1e9;

@@ -94,7 +94,7 @@ struct SampleOptions {
 
 struct EvalOptions : TextFiles {
   std::string checkpoint, logits, gradients;
-  std::vector<std::string> pairs, choices, hellaswag;  // files of questions, one kind of them instead of a text
+  std::vector<std::string> pairs, choices, hellaswag;  // files of questions; only one kind, and no --data
   int batch = 8, threads = 0;
   bool json = false, force = false;
 };

@@ -29,7 +29,7 @@ std::string text_of_documents(const Text& text, const std::vector<TextSpan>& doc
 std::vector<Stretch> append_documents(Dataset& data, std::string_view text, const std::vector<TextSpan>& parts,
                                       Unknown unknown, size_t& count);
 
-// Returns the tokens of a conversation that goes on, from the beginning of its document. `parts` are not empty. Throws
-// NoToken.
+// Returns the tokens of an unfinished conversation: those of its document, without the token that ends it. There must
+// be at least one part. Throws NoToken.
 std::vector<int> conversation_tokens(const Tokenizer& tokenizer, const DocumentTokens& around,
                                      const std::vector<ChatPart>& parts);

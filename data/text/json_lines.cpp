@@ -42,9 +42,7 @@ std::vector<Turn> turns_of(const json& messages, const std::string& field) {
 
 // The parts of a conversation. The end of the document ends the last answer.
 std::vector<ChatPart> parts_of(const std::vector<Turn>& turns, const ChatTemplate& chat) {
-  std::vector<ChatPart> parts;
-  for (const Turn& turn : turns)
-    for (ChatPart& part : chat.parts_of(turn)) parts.push_back(std::move(part));
+  std::vector<ChatPart> parts = chat.parts_of(turns);
   if (!parts.empty() && is_document_end(parts.back().token)) parts.pop_back();
   return parts;
 }

@@ -112,7 +112,8 @@ std::vector<int> encoded_question(const QuestionTokens& how, const std::string& 
   }
 }
 
-// As in lm-evaluation-harness, the tokens of both together are divided where those of the text alone end.
+// Encodes the text and the completion together. The completion begins after as many tokens as the text has alone, as in
+// lm-evaluation-harness.
 Choice choice_of(const QuestionTokens& how, std::string text, const std::string& completion) {
   text.erase(text.find_last_not_of(' ') + 1);
   const bool begins = how.first >= 0 && (text.empty() || how.at_first);

@@ -17,8 +17,8 @@ struct MinimalPair {
 
 // Returns two pairs made of one story, or none if another word would be right, too. The second is the first with two
 // entries exchanged: (kite flew, kite threw) and (ball threw, ball flew). A model that ignores the context prefers the
-// same word in both, so it gets exactly one of them right. A pure function of its arguments. The stories are other ones
-// than those of tell_story(), but for chance.
+// same word in both, so it gets exactly one of them right. A pure function of its arguments. tell_story() tells other
+// stories with the same seed; a few may be equal by chance.
 std::vector<MinimalPair> make_pairs(uint64_t seed, uint64_t index, const Grammar& grammar);
 
 // Writes `count` pairs, rounded up to an even number, as JSON lines with BLiMP's fields, and returns their number.

@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <stdexcept>
+#include <utility>
 
 #include "layers/config/enum_names.hpp"
 
@@ -40,6 +41,14 @@ std::vector<ChatPart> begin_of(const ChatTemplate& chat, const std::string& role
   return parts;
 }
 
+void add_turn(std::vector<ChatPart>& parts, const ChatTemplate& chat, const Turn& turn) {
+  const bool answer = turn.role == "assistant", ends_turns = *chat.turn_end;
+  for (ChatPart& part : begin_of(chat, turn.role)) parts.push_back(std::move(part));
+  parts.push_back({.text = chat.content_begin + turn.content, .counts = answer});
+  if (ends_turns || answer) parts.push_back({.token = ends_turns ? chat.turn_end : kDocumentEnd, .counts = answer});
+  if (ends_turns || !answer) parts.push_back({.text = "\n"});
+}
+
 bool has_tokens(const ChatTemplate& chat, const Tokenizer& tokenizer) {
   try {
     require_tokens(chat, tokenizer);
@@ -51,12 +60,9 @@ bool has_tokens(const ChatTemplate& chat, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-std::vector<ChatPart> ChatTemplate::parts_of(const Turn& turn) const {
-  std::vector<ChatPart> parts = begin_of(*this, turn.role);
-  const bool answer = turn.role == "assistant", ends_turns = *turn_end;
-  parts.push_back({.text = content_begin + turn.content, .counts = answer});
-  if (ends_turns || answer) parts.push_back({.token = ends_turns ? turn_end : kDocumentEnd, .counts = answer});
-  if (ends_turns || !answer) parts.push_back({.text = "\n"});
+std::vector<ChatPart> ChatTemplate::parts_of(const std::vector<Turn>& turns) const {
+  std::vector<ChatPart> parts;
+  for (const Turn& turn : turns) add_turn(parts, *this, turn);
   return parts;
 }
 

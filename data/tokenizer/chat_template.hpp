@@ -40,7 +40,7 @@ struct ChatTemplate {
   const char* content_begin;          // what comes before the content, and counts with it
   const char* jinja;                  // the same template in Jinja, after the token that begins a text
 
-  std::vector<ChatPart> parts_of(const Turn& turn) const;
+  std::vector<ChatPart> parts_of(const std::vector<Turn>& turns) const;
   std::vector<ChatPart> answer_begin() const;  // the parts of an assistant's turn before its content
   std::vector<std::string> special_names() const;
 };
