@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "data/compare/result.hpp"
+#include "data/corpus/corpus_files.hpp"
 #include "data/files/files.hpp"
 #include "data/formats/formats.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
@@ -15,7 +16,6 @@
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/history.hpp"
-#include "data/text/corpus_files.hpp"
 #include "data/text/json_questions.hpp"
 #include "data/text/load_dataset.hpp"
 #include "data/text/multiple_choice.hpp"

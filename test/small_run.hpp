@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "data/corpus/corpus_files.hpp"
 #include "data/run_directory/checkpoint.hpp"
-#include "data/text/corpus_files.hpp"
 #include "message.hpp"
 #include "program.hpp"
 

@@ -1,6 +1,6 @@
 // The story corpus: its grammars are unambiguous and its probabilities are right.
 
-#include "data/text/corpus_files.hpp"
+#include "data/corpus/corpus_files.hpp"
 #include "catch.hpp"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 #include "catch.hpp"
 #include "check.hpp"
-#include "data/text/corpus.hpp"
+#include "data/corpus/corpus.hpp"
 #include "data/text/documents.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "message.hpp"

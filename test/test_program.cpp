@@ -6,10 +6,10 @@
 #include <set>
 #include <sstream>
 
+#include "data/corpus/corpus_files.hpp"
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/host/version.hpp"
-#include "data/text/corpus_files.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "check.hpp"
+#include "data/corpus/minimal_pairs.hpp"
 #include "data/files/json.hpp"
 #include "data/run/multiple_choice.hpp"
 #include "data/strings/format.hpp"
-#include "data/text/minimal_pairs.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/textbook/model.hpp"
 #include "random_model.hpp"

@@ -40,6 +40,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"data/host"},
     {"data/ranks"},
     {"data/tokenizer"},
+    {"data/corpus"},
     {"data/text"},
     {"data/options"},
     {"data/formats", "data/formats/gguf", "data/formats/huggingface"},

@@ -1,7 +1,7 @@
 // Stories written by a model: checking them against the grammar, and ending a sample with a story.
 
+#include "data/corpus/corpus.hpp"
 #include "data/run/generate_text.hpp"
-#include "data/text/corpus.hpp"
 #include "check.hpp"
 #include "data/files/json.hpp"
 #include "small_run.hpp"

@@ -13,12 +13,12 @@
 #include <sstream>
 #include <tuple>
 
+#include "data/corpus/corpus_files.hpp"
 #include "data/text/load_dataset.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run/messages.hpp"
 #include "data/run_directory/directory.hpp"
-#include "data/text/corpus_files.hpp"
 #include "catch.hpp"
 #include "check.hpp"
 #include "small_run.hpp"

@@ -5,9 +5,9 @@
 
 #include "catch.hpp"
 #include "check.hpp"
+#include "data/corpus/corpus.hpp"
+#include "data/corpus/town.hpp"
 #include "data/files/json.hpp"
-#include "data/text/corpus.hpp"
-#include "data/text/town.hpp"
 #include "small_run.hpp"
 
 namespace {

@@ -5,13 +5,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "data/corpus/corpus_files.hpp"
+#include "data/corpus/minimal_pairs.hpp"
+#include "data/corpus/town.hpp"
 #include "data/files/files.hpp"
 #include "data/host/progress.hpp"
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
-#include "data/text/corpus_files.hpp"
-#include "data/text/minimal_pairs.hpp"
-#include "data/text/town.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/text/town.hpp"
+#include "data/corpus/town.hpp"
 #include "shared_settings.hpp"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/text/corpus.hpp"
+#include "data/corpus/corpus.hpp"
 #include "data/text/documents.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "setting_table.hpp"

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "corpus_files.hpp"
+#include "data/corpus/corpus_files.hpp"
 #include "data/files/files.hpp"
 #include "data/files/mapped_file.hpp"
 #include "data/host/machine.hpp"

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "data/commands/model_text.hpp"
+#include "data/corpus/corpus.hpp"
 #include "data/files/json.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run/schedule.hpp"
 #include "data/run/step_inputs.hpp"
-#include "data/text/corpus.hpp"
 #include "drawing.hpp"
 #include "kernels.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"

@@ -11,7 +11,7 @@ build/playground/config.mk: dev/setup.sh
 WASM_OUT := build/playground/wasm
 WASM_DATA := $(patsubst %,data/%.cpp,files/json strings/format strings/utf8 options/options \
   options/command_settings options/settings_file options/toml options/train_settings options/values run/generate_text run/schedule \
-  run/step_inputs commands/model_text text/corpus text/dataset text/grammar text/rows text/split text/tokens \
+  run/step_inputs commands/model_text corpus/corpus corpus/grammar text/dataset text/rows text/split text/tokens \
   tokenizer/chat_template tokenizer/tokenizer)
 WASM_LAYERS := $(filter-out layers/textbook/%,$(sort $(wildcard layers/*/*.cpp)))
 WASM_OBJECTS := $(patsubst %.cpp,$(WASM_OUT)/%.o,$(WASM_LAYERS) $(WASM_DATA) \
