@@ -6,6 +6,7 @@
 
 #include "check.hpp"
 #include "data/corpus/minimal_pairs.hpp"
+#include "data/corpus/town.hpp"
 #include "data/files/json.hpp"
 #include "data/run/multiple_choice.hpp"
 #include "data/strings/format.hpp"
@@ -233,8 +234,7 @@ TEST_CASE("Wilson's interval has the published values", "[questions]") {
 }
 
 TEST_CASE("pairs made of a grammar: the grammar can tell the good sentence and not the bad one", "[questions]") {
-  for (const NamedGrammar& row : kStoryGrammars) {
-    const Grammar& grammar = story_grammar(row.name);
+  for (const Grammar& grammar : {story_grammar("stories"), story_grammar("tales"), town_grammar(1)}) {
     size_t made = 0;
     for (uint64_t index = 0; index < 400; ++index) {
       const std::vector<MinimalPair> pairs = make_pairs(5, index, grammar);
@@ -243,7 +243,7 @@ TEST_CASE("pairs made of a grammar: the grammar can tell the good sentence and n
       for (const MinimalPair& pair : pairs) {
         INFO(pair.good << "\n" << pair.bad);
         CHECK(grammar.read("story", pair.good).size() == 1);
-        CHECK(!story_nats(pair.bad));
+        CHECK(grammar.read("story", pair.bad).empty());
       }
       if (pairs.empty()) continue;
       CHECK(pairs[0].category == pairs[1].category);
@@ -261,7 +261,8 @@ TEST_CASE("pairs made of a grammar: the grammar can tell the good sentence and n
 
 TEST_CASE("a model that knows nothing, or words without their context, gets half of the pairs", "[questions]") {
   const Folder f;
-  for (const NamedGrammar& row : kStoryGrammars) write_pairs(f.path(std::string(row.name) + ".jsonl"), 60, 3, row.name);
+  for (const std::string name : {"stories", "tales"})
+    write_pairs(f.path(name + ".jsonl"), 60, 3, name, story_grammar(name));
   const Tokenizer tokenizer = Tokenizer::bytes().with_special({kEndOfText});
   Config c = small_config(tokenizer.vocabulary());
   c.context = 256;

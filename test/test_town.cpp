@@ -1,11 +1,13 @@
 // The made town of `corpus --grammar town`: its facts, and questions about them.
 
+#include <regex>
 #include <set>
 #include <sstream>
 
 #include "catch.hpp"
 #include "check.hpp"
 #include "data/corpus/corpus.hpp"
+#include "data/corpus/minimal_pairs.hpp"
 #include "data/corpus/town.hpp"
 #include "data/files/json.hpp"
 #include "small_run.hpp"
@@ -18,15 +20,21 @@ struct Question {
   std::string name, prompt, completion;
 };
 
+// Returns the first two neighboring words that both begin with a capital: a person's name.
+std::string name_in(const std::string& text) {
+  static const std::regex kName("[A-Z][a-z]+ [A-Z][a-z]+");
+  std::smatch found;
+  REQUIRE(std::regex_search(text, found, kName));
+  return found.str();
+}
+
 std::vector<Question> questions_in(const std::string& lines) {
   std::vector<Question> all;
   std::istringstream in(lines);
   for (std::string line; std::getline(in, line);) {
     const json j = json::parse(line);
     const std::string prompt = j.at("prompt");
-    const size_t capital = prompt.find_first_of("ABCDEFGHIJKLMNOP", 1);  // of the first name
-    const size_t family = prompt.find(' ', capital) + 1;
-    all.push_back({prompt.substr(capital, prompt.find_first_of(" ?", family) - capital), prompt, j.at("completion")});
+    all.push_back({name_in(prompt), prompt, j.at("completion")});
   }
   return all;
 }
@@ -41,32 +49,54 @@ TEST_CASE("a line of the town has one derivation, of the probability that is sai
     INFO(line);
     REQUIRE(read.size() == 1);
     CHECK(read[0] == Approx(story.nats));
-    CHECK(story.nats == Approx(std::log(kTownPeople) + std::log(24) + 4 * std::log(4)));
+    // Every choice is among 200 people, 24 orders, four forms of each fact, and a name or a pronoun.
+    const double pronouns = (story.nats - std::log(kTownPeople) - std::log(24) - 4 * std::log(4)) / std::log(2);
+    CHECK(pronouns == Approx(std::round(pronouns)).margin(1e-9));
+    CHECK((-.5 < pronouns && pronouns < 3.5));
   });
-  CHECK(summary.stories > 250);
+  CHECK(summary.stories > 200);
   CHECK(town_grammar(2).read("story", tell_story(1, 0, town).text).empty());  // other people are other
 }
 
 TEST_CASE("the answers of the town's questions are what its text tells", "[town]") {
   const TownQuestions questions = town_questions(3);
   const auto asked = questions_in(questions.asked), held_out = questions_in(questions.held_out);
-  CHECK(asked.size() == 4 * 800);
-  CHECK(held_out.size() == 4 * 200);
+  CHECK(asked.size() == 4 * 160);
+  CHECK(held_out.size() == 4 * 40);
   std::map<std::string, std::string> told;  // a person → a line, of which each tells all facts
-  tell_stories(1000000, 3, town_grammar(3), [&](const Story& story) {
-    told[story.text.substr(0, story.text.find(' ', story.text.find(' ') + 1))] = story.text;
-  });
+  tell_stories(300000, 3, town_grammar(3), [&](const Story& story) { told[name_in(story.text)] = story.text; });
   std::set<std::string> names;
   for (const Question& q : asked) names.insert(q.name);
-  CHECK(names.size() == 800);
+  CHECK(names.size() == 160);
   for (const Question& q : held_out) CHECK_FALSE(names.contains(q.name));
   for (const auto* part : {&asked, &held_out})
     for (const Question& q : *part) {
       const size_t last = q.completion.rfind(' ') + 1;
       const std::string fact = q.completion.substr(last, q.completion.size() - 1 - last);
       INFO(q.prompt << " " << q.completion << " " << told[q.name]);
-      CHECK(contains(told[q.name], " " + fact));
+      CHECK(contains(" " + told[q.name], " " + fact));
     }
+}
+
+TEST_CASE("pairs of the town: a pronoun agrees with its name, and a fact belongs to its person", "[town]") {
+  std::map<std::string, std::string> pronoun;  // name → "She"
+  const TownQuestions questions = town_questions(1);
+  for (const Question& q : questions_in(questions.asked + questions.held_out))
+    pronoun[q.name] = q.completion.substr(0, q.completion.find(' '));
+  CHECK(pronoun.size() == kTownPeople);
+  std::map<std::string, int> made;
+  const Grammar town = town_grammar(1);
+  for (uint64_t index = 0; index < 500; ++index)
+    for (const MinimalPair& pair : make_pairs(5, index, town)) {
+      ++made[pair.category];
+      if (pair.category != "person_she") continue;
+      INFO(pair.good << "\n" << pair.bad);
+      const std::string own = " " + pronoun.at(name_in(pair.good)) + " ", other = own == " She " ? " He " : " She ";
+      CHECK(contains(pair.good, own));
+      CHECK_FALSE(contains(pair.good, other));
+      CHECK(contains(pair.bad, other));
+    }
+  for (const std::string column : {"name", "she", "home", "job", "pet", "food"}) CHECK(made["person_" + column] > 20);
 }
 
 TEST_CASE("corpus writes the town and its questions, and a model's answers are counted", "[town][program]") {

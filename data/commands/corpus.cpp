@@ -25,20 +25,24 @@ void write_questions(const std::string& path, const std::string& lines) {
               counted(static_cast<double>(std::count(lines.begin(), lines.end(), '\n')), "question").c_str());
 }
 
+bool is_town(const CorpusOptions& options) { return options.grammar == kTown; }
+
+Grammar grammar_of(const CorpusOptions& options) {
+  return is_town(options) ? town_grammar(options.seed) : story_grammar(options.grammar);
+}
+
 void write_and_report(const CorpusOptions& options) {
-  const bool town = options.grammar == kTown;
-  if (!town && (!options.questions.empty() || !options.held_out.empty()))
+  if (!is_town(options) && (!options.questions.empty() || !options.held_out.empty()))
     throw std::invalid_argument("--questions and --held-out are about --grammar town");
   const size_t bytes = parse_bytes(options.bytes);
   for (const std::string& out : {options.out, nats_path(options.out), options.questions, options.held_out})
     if (!out.empty()) check_output(out, options.force);
   const Stopwatch clock;
-  const CorpusSummary summary = write_corpus(options.out, bytes, options.seed,
-                                             town ? town_grammar(options.seed) : story_grammar(options.grammar));
+  const CorpusSummary summary = write_corpus(options.out, bytes, options.seed, grammar_of(options));
   std::printf("%s: %s, %s, floor %.4f nats/byte (%.1f s)\n", options.out.c_str(),
               counted(static_cast<double>(summary.stories), "story").c_str(), format_bytes(summary.bytes).c_str(),
               summary.nats / static_cast<double>(summary.bytes), clock.seconds());
-  if (!town) return;
+  if (!is_town(options)) return;
   const TownQuestions questions = town_questions(options.seed);
   write_questions(options.questions, questions.asked);
   write_questions(options.held_out, questions.held_out);
@@ -46,7 +50,8 @@ void write_and_report(const CorpusOptions& options) {
 
 void write_pairs_and_report(const CorpusOptions& options) {
   check_output(options.pairs, options.force);
-  const int64_t pairs = write_pairs(options.pairs, options.count, options.seed, options.grammar);
+  const int64_t pairs =
+      write_pairs(options.pairs, options.count, options.seed, options.grammar, grammar_of(options));
   std::printf("%s: %s\n", options.pairs.c_str(), counted(static_cast<double>(pairs), "pair").c_str());
 }
 

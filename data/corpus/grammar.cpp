@@ -206,7 +206,7 @@ std::vector<WholeLine> whole_lines(std::string_view source) {
 
 // Parses an entry such as "Lily | she | her".
 GrammarEntry parse_entry(const std::string& rule, const std::vector<std::string>& columns, const std::string& written) {
-  const std::vector<std::string> cells = split(written, " | ");
+  const std::vector<std::string> cells = split(" " + written, " | ");  // "| Lily" has an empty cell before the bar
   if (cells.size() != columns.size())
     throw std::invalid_argument("grammar: " + rule + " has another number of columns than: " + written);
   GrammarEntry entry{parse_body(cells[0]), {}};

@@ -1,7 +1,7 @@
 #pragma once
 // A probabilistic grammar with a memory, written as text. This example has two rules for words and one for sentences:
 //
-//   name: he his               A rule, and the columns that its entries have after the word itself.
+//   name: he his               A rule, and the columns that its entries have after the word itself, which may be empty.
 //     Lily | she | her         One entry per line (or several, separated by " / ").
 //     Tom | he | his
 //   thing:

@@ -96,12 +96,13 @@ std::vector<MinimalPair> make_pairs(uint64_t seed, uint64_t index, const Grammar
   return pairs;
 }
 
-int64_t write_pairs(const std::string& path, int64_t count, uint64_t seed, const std::string& grammar) {
+int64_t write_pairs(const std::string& path, int64_t count, uint64_t seed, const std::string& name,
+                    const Grammar& grammar) {
   WholeFile file(path);
   int64_t written = 0;
   for (uint64_t index = 0; written < count; ++index)
-    for (const MinimalPair& pair : make_pairs(seed, index, story_grammar(grammar)))
-      file.write(to_ascii({{"sentence_good", pair.good}, {"sentence_bad", pair.bad}, {"field", grammar},
+    for (const MinimalPair& pair : make_pairs(seed, index, grammar))
+      file.write(to_ascii({{"sentence_good", pair.good}, {"sentence_bad", pair.bad}, {"field", name},
                            {"UID", pair.category}, {"pairID", written++}}) + "\n");
   file.finish();
   file.publish();

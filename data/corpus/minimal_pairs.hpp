@@ -22,5 +22,6 @@ struct MinimalPair {
 std::vector<MinimalPair> make_pairs(uint64_t seed, uint64_t index, const Grammar& grammar);
 
 // Writes `count` pairs, rounded up to an even number, as JSON lines with BLiMP's fields, and returns their number.
-// `grammar` is a name in kStoryGrammars.
-int64_t write_pairs(const std::string& path, int64_t count, uint64_t seed, const std::string& grammar);
+// `name` is the grammar's.
+int64_t write_pairs(const std::string& path, int64_t count, uint64_t seed, const std::string& name,
+                    const Grammar& grammar);

@@ -32,7 +32,7 @@ constexpr std::array kFoods = {"apples", "beans", "carrots", "dates", "eggs", "f
 
 struct Person {
   std::string name;
-  bool woman;
+  std::string she;  // or "he"
   std::string home, job, pet, food;
 };
 
@@ -46,32 +46,48 @@ std::vector<Person> people_of(uint64_t seed) {
     const bool woman = i % 2 == 0;
     const size_t first = i / 2 % kWomen.size(), family = i / 2 / kWomen.size();
     const std::string name = std::string(woman ? kWomen[first] : kMen[first]) + " " + kFamilies.at(family);
-    people.push_back({name, woman, one_of(kHomes), one_of(kJobs), one_of(kPets), one_of(kFoods)});
+    people.push_back({name, woman ? "she" : "he", one_of(kHomes), one_of(kJobs), one_of(kPets), one_of(kFoods)});
   }
   return people;
 }
 
-// The variable a remembers the person.
+// The variable a remembers the person. The subject is the name or a pronoun, and the name in a line's first sentence.
+constexpr const char* kSubject = R"(
+subject:
+  [a.name] / [A.she]
+)";
 constexpr const char* kFacts = R"(
-home fact:
-  lives in [a.home] / has a house in [a.home] / comes from [a.home] / never leaves [a.home]
-job fact:
-  is a(n) [a.job] / works as a(n) [a.job] / earns a living as a(n) [a.job] / became a(n) [a.job]
-pet fact:
-  keeps a(n) [a.pet] / has a(n) [a.pet] at home / looks after a(n) [a.pet] / plays with a(n) [a.pet]
-food fact:
-  likes [a.food] best / eats [a.food] every day / buys a lot of [a.food] / dreams of [a.food]
+home:
+  [subject] lives in [a.home] / [subject] comes from [a.home]
+  [a.home] is the home of [a.name] / The house of [a.name] is in [a.home]
+job:
+  [subject] is a(n) [a.job] / [subject] works as a(n) [a.job]
+  People know [a.name] as a(n) [a.job] / Ask for [a.name] if you need a(n) [a.job]
+pet:
+  [subject] keeps a(n) [a.pet] / [subject] looks after a(n) [a.pet]
+  The pet of [a.name] is a(n) [a.pet] / At the house of [a.name] there is a(n) [a.pet]
+food:
+  [subject] likes [a.food] / [subject] eats [a.food] every day
+  The favorite food of [a.name] is [a.food] / Nothing tastes better to [a.name] than [a.food]
 )";
 
-// A story tells all four facts in some order.
+// The rules of a line's first sentence: "first home" and so on.
+std::string first_facts() {
+  std::string rules = kFacts;
+  for (size_t at; (at = rules.find("[subject]")) != rules.npos;) rules.replace(at, 9, "[a.name]");
+  for (const std::string fact : {"home", "job", "pet", "food"})
+    rules.insert(rules.find("\n" + fact + ":") + 1, "first ");
+  return rules;
+}
+
+// A line tells all four facts in some order.
 std::string story_rule() {
   std::array facts = {"food", "home", "job", "pet"};
   std::string rule = "story:\n";
   do {
-    rule += "  [a=person]";
-    for (size_t i = 0; i < facts.size(); ++i)
-      rule += std::string(i == 0 ? " [" : i + 1 < facts.size() ? ", [" : " and [") + facts[i] + " fact]";
-    rule += ".\n";
+    rule += std::string("  [a=person][first ") + facts[0] + "].";
+    for (size_t i = 1; i < facts.size(); ++i) rule += std::string(" [") + facts[i] + "].";
+    rule += "\n";
   } while (std::ranges::next_permutation(facts, std::less<std::string_view>()).found);
   return rule;
 }
@@ -81,7 +97,7 @@ std::string with_article(const std::string& word) {
 }
 
 void add_questions(std::string& lines, const Person& p) {
-  const std::string she = p.woman ? "She" : "He";
+  const std::string she = p.she == "she" ? "She" : "He";
   const auto add = [&](const std::string& question, const std::string& answer) {
     lines += nlohmann::ordered_json{{"prompt", question}, {"completion", answer}}.dump() + "\n";
   };
@@ -94,10 +110,10 @@ void add_questions(std::string& lines, const Person& p) {
 }  // namespace
 
 Grammar town_grammar(uint64_t seed) {
-  std::string source = "person: home job pet food\n";
+  std::string source = "person: name she home job pet food\n";
   for (const Person& p : people_of(seed))
-    source += "  " + p.name + " | " + p.home + " | " + p.job + " | " + p.pet + " | " + p.food + "\n";
-  return Grammar(source + kFacts + story_rule());
+    source += "  | " + p.name + " | " + p.she + " | " + p.home + " | " + p.job + " | " + p.pet + " | " + p.food + "\n";
+  return Grammar(source + kSubject + kFacts + first_facts() + story_rule());
 }
 
 TownQuestions town_questions(uint64_t seed) {
