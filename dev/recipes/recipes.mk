@@ -27,3 +27,22 @@ compare: build/train_gpt $(DATA_WRITTEN)  ## compare normalizations; ARGS='--gri
 stories: build/stories.txt  ## write build/stories.txt, the text of the examples
 build/tales.txt build/stories.txt: build/%.txt: | build/train_gpt
 	@build/train_gpt corpus --grammar $* --bytes 4M --seed 1 --out $@
+
+# A text with facts, a base that learns them, and a run that learns to answer; the last line measures the answers to
+# questions about people whom it was never asked about. What is there already is not made again.
+TOWN = build/town
+answers: build/train_gpt $(TOWN)/answers/outcome.json  ## learn facts about a made town, then to answer questions
+	@build/train_gpt eval $(TOWN)/answers --data $(TOWN)/held_out.jsonl
+
+$(TOWN)/text.txt: | build/train_gpt
+	@mkdir -p $(@D)
+	@build/train_gpt corpus --grammar town --bytes 4M --out $@ --force \
+	  --questions $(TOWN)/asked.jsonl --held-out $(TOWN)/held_out.jsonl
+
+resumed = $(if $(wildcard $(@D)/checkpoint.safetensors),--resume)
+$(TOWN)/base/outcome.json: $(TOWN)/text.txt | build/train_gpt
+	@build/train_gpt train --data $< --config dev/recipes/town.toml --out $(@D) $(resumed)
+
+$(TOWN)/answers/outcome.json: $(TOWN)/base/outcome.json | build/train_gpt
+	@build/train_gpt train --data $(TOWN)/asked.jsonl --val-data $(TOWN)/held_out.jsonl --init-from $(<D) \
+	  --config dev/recipes/answers.toml --out $(@D) $(resumed)
