@@ -325,6 +325,32 @@ std::vector<Point> points_tried(const std::vector<std::string>& tune, int runs,
 
 }  // namespace
 
+TEST_CASE("tuning finds a pair of values that help only together", "[compare]") {
+  // A higher rate is stuck unless the warm-up is the longest, which alone changes nothing.
+  const auto loss = [](const Point& p) {
+    if (p == Point{1, 2}) return 1.5;
+    return p[0] > 0 ? 3. : p == Point{0, 1} ? 2. : 2.1;
+  };
+  const std::vector<std::string> tune = {"lr=1e-3,3e-3", "warmup=5%,20%"};
+  const std::vector<Point> first = {{0, 0}, {0, 1}, {1, 0}, {1, 1}}, axis = {{-1, 1}, {0, 2}};
+  const std::vector<Point> diagonal = {{-1, 0}, {-1, 2}, {1, 2}}, around = {{2, 2}}, last = {{2, 1}};
+  const auto all = [](const std::vector<std::vector<Point>>& rounds) {
+    std::vector<Point> points;
+    for (const auto& round : rounds) points.insert(points.end(), round.begin(), round.end());
+    return points;
+  };
+  CHECK(points_tried(tune, 99, loss) == all({first, axis, diagonal, around, last}));
+  CHECK(points_tried(tune, 9, loss) == all({first, axis, diagonal}));
+  CHECK(points_tried(tune, 8, loss) == all({first, axis}));  // a part of the diagonal would favor a side
+  // Of three options, two move at once.
+  const auto flat = [](const Point& p) { return p == Point{0, 0, 0} ? 1. : 2.; };
+  const auto three = points_tried({"lr=1,2", "warmup=5%,20%", "beta2=.5,.6"}, 99, flat);
+  CHECK(three.size() == 8 + 3 + 9);  // the combinations hold 3 of the 6 neighbors and 3 of the 12 diagonal ones
+  CHECK(std::ranges::count(three, Point{-1, 0, -1}) == 1);
+  CHECK(std::ranges::count(three, Point{-1, -1, -1}) == 0);
+  CHECK(points_tried({"lr=1e-3,3e-3"}, 99, [](const Point& p) { return std::pow(p[0], 2); }).size() == 3);
+}
+
 TEST_CASE("tuning tries all combinations, then the neighbors of the best", "[compare]") {
   const std::vector<std::string> tune = {"lr=1e-3,3e-3", "warmup=5%,20%"};
   const std::vector<Point> first = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
@@ -339,8 +365,8 @@ TEST_CASE("tuning tries all combinations, then the neighbors of the best", "[com
   };
   // The lowest loss is beyond both edges. 80% of the steps is tried; 320% does not exist.
   CHECK(after_first(99, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}, {3, 1}, {2, 0}, {2, 2}, {3, 2}});
-  // Two neighbors of the best of the first four are untried.
-  CHECK(after_first(99, bowl(.2, .2)) == std::vector<Point>{{-1, 0}, {0, -1}});
+  // Two neighbors of the best of the first four are untried, and three diagonal ones.
+  CHECK(after_first(99, bowl(.2, .2)) == std::vector<Point>{{-1, 0}, {0, -1}, {-1, -1}, {-1, 1}, {1, -1}});
   CHECK(after_first(6, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}});
   // Trying only some neighbors would favor the side that comes first.
   CHECK(after_first(5, bowl(2, 2)).empty());

@@ -80,6 +80,18 @@ TEST_CASE("a search that ends where the next value is not possible says so", "[c
   CHECK(!contains(f.run(words + "warmup=20%,50% --force").out, "may be better"));
 }
 
+TEST_CASE("a search that has no runs left for pairs of options names the pairs", "[compare]") {
+  const Corpus f;
+  // Gradients never reach the values of --clip, so its first one is the best. At lr 1e4 no model trains.
+  const std::string words = "compare stories.txt --grid placement=pre,post --out c --steps 30" + kTiny +
+                            "--eval-every 100 --eval-batches 1 --tune lr=1e-8,1e-2 clip=1e6,1e7 --tune-runs ";
+  CHECK(contains(f.run(words + "6").out, "placement=pre may be better at lr 1e-08 with clip 1e+05, "
+                                         "lr 10000 with clip 1e+05, lr 10000 with clip 1e+07, which was not tried"));
+  CHECK(contains(f.read("c/summary.csv"), "\"peak_lr=1e-08,clip=1e+05 peak_lr=10000,clip=1e+05 "));
+  CHECK(!contains(f.run("compare --out c --resume --tune-runs 9").out, "may be better"));
+  CHECK(contains(f.read("c/summary.csv"), "\nplacement=pre,pre,0.01,1e+06,,3,"));
+}
+
 TEST_CASE("the loss on the whole split is used as the final loss only", "[compare]") {
   const std::string text =
       kHeader + ",val_loss_full\n" + row(1, 5) + ",\n" + row(2, 4, "2.5") + ",\n" + row(3, 3, "2.6") + ",2.4\n";

@@ -28,7 +28,7 @@ struct CellRun : Job {
 // Summary of a cell over its final-stage runs.
 struct CellSummary {
   Point best;                          // best values of --tune's options
-  std::vector<GridKey> untried;        // untried neighbors of the best value; one may be better
+  std::vector<std::vector<GridKey>> untried;  // untried neighbors of the best point, the options that differ
   int runs = 0, count[4] = {};         // count[s]: runs in RunState s
   RunResult mean;                      // means over the runs; NaN unless all finished
   Estimate loss{}, difference{};       // final loss, and its paired difference from the baseline's

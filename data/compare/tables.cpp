@@ -157,8 +157,10 @@ std::vector<Fields> summary_rows(const Comparison& c) {
   for (size_t i = 0; i < c.cells.size(); ++i) {
     const CellSummary& s = c.cells[i];
     const RunResult& mean = s.mean;
-    std::string untried;
-    for (const auto& [key, value] : s.untried) untried += (untried.empty() ? "" : " ") + column_of(key) + "=" + value;
+    std::string untried;  // "peak_lr=0.009 peak_lr=0.001,warmup=80%"
+    for (const std::vector<GridKey>& point : s.untried)
+      for (const auto& [key, value] : point)
+        untried += (untried.empty() ? "" : &key == &point[0].first ? " " : ",") + column_of(key) + "=" + value;
     Fields sensitivities;
     for (const double x : s.sensitivity) sensitivities.push_back(field(x));
     rows.push_back(
@@ -288,10 +290,12 @@ void print_tuning(const Comparison& c) {
   if (!c.tuning.empty()) std::printf("            and of the neighbors of the best, on seed %llu\n",
                                      static_cast<unsigned long long>(c.options().tune_seed));
   for (size_t cell = 0; cell < c.cells.size(); ++cell) {
-    std::string untried;
-    for (const auto& [key, value] : c.cells[cell].untried) untried += " " + key + " " + value;
+    std::string untried;  // "lr 0.009, lr 0.001 with warmup 80%"
+    for (const std::vector<GridKey>& point : c.cells[cell].untried)
+      for (const auto& [key, value] : point)
+        untried += (untried.empty() ? "" : &key == &point[0].first ? ", " : " with ") + key + " " + value;
     if (!untried.empty())
-      std::printf("*           %s may be better at%s, which was not tried\n",
+      std::printf("*           %s may be better at %s, which was not tried\n",
                   c.grid.cells[cell].name.c_str(), untried.c_str());
   }
 }
@@ -373,8 +377,8 @@ void print_table(const Comparison& c) {
     for (const double x : s.sensitivity) sensitivities += (sensitivities.empty() ? "" : ", ") + shown(x, "%.3f");
     Fields tuned_to = tuned_fields(c, s.best);
     for (size_t k = 0; k < tuned_to.size(); ++k)
-      if (std::ranges::any_of(s.untried, [&](const GridKey& next) { return next.first == tuned[k]; }))
-        tuned_to[k] += "*";
+      for (const std::vector<GridKey>& point : s.untried)
+        if (std::ranges::count(point, tuned[k], &GridKey::first) > 0 && !tuned_to[k].ends_with("*")) tuned_to[k] += "*";
     rows.push_back(tuned_to + Fields{loss.empty() ? state_of(s) : loss, shown(s.mean.best_loss, "%.4f"),
                                      with_error(s.difference.mean, s.difference.half_width, "%+.4f"),
                                      s.verdict + (s.verdict == s.verdict_holm ? "" : " (alone)"),

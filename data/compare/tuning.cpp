@@ -43,36 +43,75 @@ std::optional<CellRun> plan_possible(const Comparison& c, size_t cell, const Poi
   }
 }
 
-// The untried neighbors of the best point, and the neighboring values that cannot be tried.
-struct Neighbors {
-  std::vector<CellRun> untried;
-  std::vector<GridKey> beyond;  // {"warmup", ">40%"}: the next, 160 %, is impossible, but a better one may be below it
-};
+Point moved(Point point, size_t option, int step) {
+  point[option] += step;
+  return point;
+}
 
-// Returns "" if the value does not exist: 0 has no lower neighbor.
-std::string value_at(const TunedOption& option, int i) {
+// Returns the points next to `point` along one option.
+std::vector<Point> axis_neighbors(const Point& point) {
+  std::vector<Point> neighbors;
+  for (size_t k = 0; k < point.size(); ++k)
+    for (const int step : {-1, 1}) neighbors.push_back(moved(point, k, step));
+  return neighbors;
+}
+
+// Returns the points next to `point` along two options at once.
+std::vector<Point> diagonal_neighbors(const Point& point) {
+  std::vector<Point> neighbors;
+  for (size_t a = 0; a < point.size(); ++a)
+    for (size_t b = a + 1; b < point.size(); ++b)
+      for (const int step_a : {-1, 1})
+        for (const int step_b : {-1, 1}) neighbors.push_back(moved(moved(point, a, step_a), b, step_b));
+  return neighbors;
+}
+
+// Returns the runs of those points that are possible and not yet tried.
+std::vector<CellRun> untried(const Comparison& c, size_t cell, const std::vector<Point>& points) {
+  std::vector<CellRun> runs;
+  for (const Point& point : points)
+    if (const auto run = plan_possible(c, cell, point))
+      if (std::ranges::find(c.runs, run->directory, &CellRun::directory) == c.runs.end()) runs.push_back(*run);
+  return runs;
+}
+
+// Returns the next round of a search: the untried neighbors of the best point along one option, or else those along
+// two at once. A higher rate may help only with a longer warm-up, and the warm-up only with the rate.
+std::vector<CellRun> untried_neighbors(const Comparison& c, size_t cell) {
+  const auto best = best_point(c, cell);
+  if (!best) return {};
+  const std::vector<CellRun> along_one = untried(c, cell, axis_neighbors(*best));
+  return along_one.empty() ? untried(c, cell, diagonal_neighbors(*best)) : along_one;
+}
+
+// Returns false if the option has no value `i`: 0 has no lower neighbor.
+bool has_value(const TunedOption& option, int i) {
   try {
-    return option.value(i);
+    option.value(i);
+    return true;
   } catch (const std::invalid_argument&) {
-    return "";
+    return false;
   }
 }
 
-Neighbors neighbors_of_best(const Comparison& c, size_t cell) {
-  Neighbors found;
-  const auto best = best_point(c, cell);
-  for (size_t k = 0; best && k < best->size(); ++k)
-    for (const int direction : {-1, 1}) {
-      Point neighbor = *best;
-      neighbor[k] += direction;
+// Returns {"warmup", ">40%"} if the next value, 160 %, is impossible: a better one may lie between.
+std::vector<GridKey> values_beyond(const Comparison& c, size_t cell, const Point& best) {
+  std::vector<GridKey> beyond;
+  for (size_t k = 0; k < best.size(); ++k)
+    for (const int step : {-1, 1}) {
       const TunedOption& option = c.tuning.options[k];
-      if (value_at(option, neighbor[k]).empty()) continue;
-      if (const auto run = plan_possible(c, cell, neighbor); !run)
-        found.beyond.emplace_back(option.key, (direction > 0 ? ">" : "<") + option.value((*best)[k]));
-      else if (std::ranges::find(c.runs, run->directory, &CellRun::directory) == c.runs.end())
-        found.untried.push_back(*run);
+      if (has_value(option, best[k] + step) && !plan_possible(c, cell, moved(best, k, step)))
+        beyond.emplace_back(option.key, (step > 0 ? ">" : "<") + option.value(best[k]));
     }
-  return found;
+  return beyond;
+}
+
+// Returns the values of a point's options that differ from the best ones.
+std::vector<GridKey> keys_that_differ(const Comparison& c, const Point& point, const Point& best) {
+  std::vector<GridKey> keys;
+  for (size_t k = 0; k < best.size(); ++k)
+    if (point[k] != best[k]) keys.push_back(c.tuning.keys(point)[k]);
+  return keys;
 }
 
 }  // namespace
@@ -100,7 +139,7 @@ std::vector<CellRun> next_tuning_runs(const Comparison& c, size_t cell) {
     for (const Point& point : c.tuning.combinations())
       runs.push_back(plan_run(c, Stage::tune, cell, tune_seed(c), point));
   else if (made < most)
-    runs = neighbors_of_best(c, cell).untried;
+    runs = untried_neighbors(c, cell);
   if (runs.size() > most - made) runs.clear();
   return runs;
 }
@@ -126,10 +165,7 @@ void tune(Comparison& c) {
     if (!best)
       throw std::runtime_error("every run of " + c.grid.cells[cell].name + " failed: see log.txt in its directories");
     s.best = *best;
-    const Neighbors neighbors = neighbors_of_best(c, cell);
-    s.untried = neighbors.beyond;
-    for (const CellRun& run : neighbors.untried)
-      for (size_t k = 0; k < best->size(); ++k)
-        if (run.point[k] != s.best[k]) s.untried.push_back(c.tuning.keys(run.point)[k]);
+    for (const GridKey& beyond : values_beyond(c, cell, *best)) s.untried.push_back({beyond});
+    for (const CellRun& run : untried_neighbors(c, cell)) s.untried.push_back(keys_that_differ(c, run.point, *best));
   }
 }

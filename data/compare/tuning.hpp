@@ -2,9 +2,14 @@
 // Searches for the best values of --tune's options, separately for each cell.
 //
 // A cell first trains with every combination of the values that the user gave. Then it tries the neighbors of the best
-// point: for each option, the next lower and the next higher value, even beyond the given ones. It repeats this until
-// no neighbor is better, or until --tune-runs does not allow all neighbors. (Trying only some would favor one side.)
-// All runs use --tune-seed, and the order in which they end does not matter.
+// point in rounds:
+//
+//   1. for each option, the next lower and the next higher value, even beyond the given ones
+//   2. once all of these are tried: for each two options, the four points that move both
+//
+// It starts again from each better point, and ends when no neighbor is better or when the next round does not fit into
+// --tune-runs. (Trying a part of a round would favor one side.) All runs use --tune-seed, and the order in which they
+// end does not matter.
 
 #include <string>
 #include <vector>

@@ -61,7 +61,7 @@ class Tables:
         self.summary, self.runs, self.curves = map(self.read, ("summary", "runs", "curves"))
 
     def read(self, name):
-        return pandas.read_csv(self.folder / f"{name}.csv")
+        return pandas.read_csv(self.folder / f"{name}.csv", dtype={"version": str})
 
 
 def stored(script, name):
@@ -103,22 +103,24 @@ class Study:
         if failed:
             sys.exit(f"{self.name}: stopped; the same command goes on where it was")
 
-    def timed(self, place, words, run):
+    def timed(self, place, words, run, resumes=False):
         """Calls run() unless it succeeded with these options before. Returns the note of it, with the seconds of all
-        attempts and what they ran on."""
+        attempts and what the first one ran on. If run() `resumes`, it is called with changed options, too, and has to
+        refuse those that its earlier runs do not fit."""
         options = " ".join(words if self.own_text else ["--data", str(self.args.data.resolve()), *words])
         notes = place.parent / f"{place.name}.json"
         note = {"options": options, "seconds": 0, "processor": 0, "done": False, "machine": machine()}
         if notes.exists():
             note = json.loads(notes.read_text())
-        if note["options"] != options:
+        if note["options"] != options and not resumes:
             sys.exit(f"{self.name}: {place} was made with other options: remove it, or choose another --out")
-        if not note["done"]:
+        if note["options"] != options or not note["done"]:
+            note["done"] = False
             print(f"== {self.name}: {place.name}", flush=True)
             began, worked = time.monotonic(), processor_seconds()
             try:
                 run()
-                note["done"] = True
+                note.update(options=options, done=True)
             finally:
                 note["seconds"] += round(time.monotonic() - began)
                 note["processor"] += round(processor_seconds() - worked)
@@ -128,7 +130,8 @@ class Study:
         return note
 
     def compare(self, label, options, jobs=None):
-        """The tables of a comparison with these options. Pass jobs=1 if times matter."""
+        """The tables of a comparison with these options. Pass jobs=1 if times matter. The note next to the script counts
+        the runs of each version of the program."""
         folder, words = self.out / label, shlex.split(options)
 
         def run():
@@ -136,8 +139,10 @@ class Study:
             at_once = ["--jobs", str(jobs or self.args.jobs)]
             self.run("compare", *self.text, *words, *at_once, "--out", str(folder), *resume)
 
-        self.store(label, self.timed(folder, words, run))
-        return Tables(folder)
+        note = self.timed(folder, words, run, resumes=True)
+        tables = Tables(folder)
+        self.store(label, {**note, "runs": tables.runs.version.value_counts().to_dict()})
+        return tables
 
     def init_report(self, label, options):
         """The table of init-report with these options. It is large: a study stores the rows that it needs. The note of

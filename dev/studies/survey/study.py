@@ -68,7 +68,7 @@ study = Study(__doc__)
 steps = 3000 if study.long else 400
 sizes = f"--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps}"
 rest = f"--eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0"
-shared = f"{sizes} --tune lr=1e-3,3e-3 warmup=10%,30% --tune-runs 10 {rest}"
+shared = f"{sizes} --tune lr=1e-3,3e-3 warmup=10%,30% --tune-runs 16 {rest}"
 kinds = study.compare("kinds", f"""{shared} --grid placement=pre norm=layernorm,batchnorm,dyt
     + placement=pre norm=layernorm,dyt {WIDE} + placement=none""", jobs=1)
 placements = study.compare("placements", f"""{shared} --baseline placement=pre,norm=layernorm
