@@ -85,7 +85,9 @@ TEST_CASE("a search that has no runs left for pairs of options names the pairs",
   // Gradients never reach the values of --clip, so its first one is the best. At lr 1e4 no model trains.
   const std::string words = "compare stories.txt --grid placement=pre,post --out c --steps 30" + kTiny +
                             "--eval-every 100 --eval-batches 1 --tune lr=1e-8,1e-2 clip=1e6,1e7 --tune-runs ";
-  CHECK(contains(f.run(words + "6").out, "placement=pre may be better at lr 1e-08 with clip 1e+05, "
+  CHECK(contains(f.run(words + "4").out, "placement=pre may be better at lr 10000, clip 1e+05, which was not tried"));
+  CHECK(contains(f.read("c/summary.csv"), "\nplacement=pre,pre,0.01,1e+06,peak_lr=10000 clip=1e+05,3,"));
+  CHECK(contains(f.run(words + "6 --force").out, "placement=pre may be better at lr 1e-08 with clip 1e+05, "
                                          "lr 10000 with clip 1e+05, lr 10000 with clip 1e+07, which was not tried"));
   CHECK(contains(f.read("c/summary.csv"), "\"peak_lr=1e-08,clip=1e+05 peak_lr=10000,clip=1e+05 "));
   CHECK(!contains(f.run("compare --out c --resume --tune-runs 9").out, "may be better"));
