@@ -130,8 +130,8 @@ class Study:
         return note
 
     def compare(self, label, options, jobs=None):
-        """The tables of a comparison with these options. Pass jobs=1 if times matter. The note next to the script counts
-        the runs of each version of the program."""
+        """The tables of a comparison with these options. Pass jobs=1 if times matter. The note next to the script says
+        how many runs each version of the program made."""
         folder, words = self.out / label, shlex.split(options)
 
         def run():
