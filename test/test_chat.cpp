@@ -188,7 +188,8 @@ TEST_CASE("a model of conversations answers, is exported with its template, and 
     CHECK(json::parse(as_json.out).at("text") == "Emma");
     CHECK(json::parse(as_json.out).at("end") == (chat == "chatml" ? "turn" : "document"));
     CHECK(contains(f.run("sample r --raw --json", "Emma").out, "\"text\":"));
-    CHECK(contains(f.run("sample r --length 1").err, "NOTE: this model has learned to answer"));
+    check_refused(f, "sample r --length 1", "this model has learned to answer, and not how a text begins");
+    CHECK(f.run("sample r --raw --length 1").status == 0);
 
     REQUIRE(f.run("export r --to hf --out hf").status == 0);
     const json config = json::parse(f.read("hf/tokenizer_config.json"));

@@ -142,15 +142,16 @@ class InOrder {
   bool any_full_ = false;
 };
 
-void print_samples(Session session) {
+// Returns --prompt, or what standard input has.
+std::string prompt_of(const SampleOptions& options) {
+  const bool piped = !options.prompt && !isatty(STDIN_FILENO);
+  return piped || options.prompt == "-" ? read_file("-") : options.prompt.value_or("");
+}
+
+void print_samples(Session session, std::string prompt) {
   const auto& [options, trained, how, chat] = session;
-  std::string prompt = options.prompt.value_or("");
-  if (prompt == "-" || (!options.prompt && !isatty(STDIN_FILENO))) prompt = read_file("-");
   prompt = session.known(prompt);
   if (prompt.empty()) session.chat = nullptr;  // the model writes both sides of a conversation
-  if (prompt.empty() && trained.header.answers)
-    std::fputs("NOTE: this model has learned to answer, and not how a text begins: add --prompt 'a question'\n",
-               stderr);
   const Tokenizer& tokenizer = trained.header.tokenizer;
   const std::vector<int> tokens =
       chat ? tokens_of(session, {{"user", prompt}}) : prompt_tokens(tokenizer, prompt, how);
@@ -258,6 +259,10 @@ void converse(const Session& session) {
 void run_sample(const SampleOptions& options) {
   use_threads(options.threads);
   const TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
+  const std::string prompt = options.interactive ? "" : prompt_of(options);
+  if (!options.interactive && !options.raw && prompt.empty() && trained.header.answers)
+    throw std::invalid_argument("this model has learned to answer, and not how a text begins: add --prompt 'a question'"
+                                ", or --raw to see what it writes");
   std::fprintf(stderr, "%s, step %lld\n", name_of_checkpoint(options.checkpoint, trained.path).c_str(),
                static_cast<long long>(trained.header.step));
   const Tokenizer& tokenizer = trained.header.tokenizer;
@@ -270,6 +275,6 @@ void run_sample(const SampleOptions& options) {
                          .within_context = open,
                          .at_first = trained.header.options.begin_contexts()},
                         options.raw ? nullptr : trained.header.chat()};
-  if (!options.interactive) return print_samples(session);
+  if (!options.interactive) return print_samples(session, prompt);
   session.chat ? converse(session) : continue_text(session);
 }
