@@ -363,6 +363,10 @@ TEST_CASE("train ends with commands that can be run; its comparison tunes the ra
   INFO(suggested[2] << plan.err);
   CHECK(plan.status == 0);
   CHECK(contains(plan.out, " runs each to tune lr and warmup on seed 0"));
+  // A comparison from nothing says little about weights that were trained before.
+  const std::string tuned = f.run("train stories.txt --init-from r --steps 2 --warmup 0 --eval-batches 1 --out t").out;
+  CHECK(contains(tuned, "\nnext:\n"));
+  CHECK_FALSE(contains(tuned, "train_gpt compare"));
 }
 
 TEST_CASE("a run that learned only the frequencies of the tokens says so", "[program][end]") {

@@ -169,6 +169,14 @@ std::string texts_of(const Trainer& t) {
   return text;
 }
 
+std::vector<std::string> compare_words(const Trainer& t) {
+  std::vector<std::string> words = {"compare", "--data"};
+  words.insert(words.end(), t.command.train.data.begin(), t.command.train.data.end());
+  words.insert(words.end(), {"--grid", "placement=post,pre,sandwich,deepnorm", "--tune", "lr=1e-3,3e-3",
+                             "warmup=20%,50%", "--steps", "600"});
+  return words;
+}
+
 // Returns the words of a command that shows what the model has learned.
 std::vector<std::string> sample_words(const Trainer& t) {
   const std::string& out = t.options().out;
@@ -203,14 +211,11 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
   if (t.options().quiet) return;
   std::printf("%s\n", text_sample(t, outcome.step).c_str());
   const std::string twice = std::to_string(2 * t.options().steps);
-  std::vector<std::string> compare = {"compare", "--data"};
-  compare.insert(compare.end(), t.command.train.data.begin(), t.command.train.data.end());
-  compare.insert(compare.end(), {"--grid", "placement=post,pre,sandwich,deepnorm", "--tune", "lr=1e-3,3e-3",
-                                 "warmup=20%,50%", "--steps", "600"});
+  std::vector<std::vector<std::string>> next = {
+      sample_words(t), {"train", "--out", t.options().out, "--resume", "--steps", twice}};
+  if (t.options().init_from.empty()) next.push_back(compare_words(t));  // pretrained weights have their placement
   std::printf("next:\n");
-  const std::vector<std::string> on = {"train", "--out", t.options().out, "--resume", "--steps", twice};
-  for (const auto& words : {sample_words(t), on, compare})
-    std::printf("  %s\n", program_words(t, words).c_str());
+  for (const auto& words : next) std::printf("  %s\n", program_words(t, words).c_str());
 }
 
 void print_stopped(const Trainer& t, int64_t step, bool saved) {
