@@ -33,8 +33,12 @@ std::vector<Question> questions_in(const std::string& lines) {
   std::istringstream in(lines);
   for (std::string line; std::getline(in, line);) {
     const json j = json::parse(line);
-    const std::string prompt = j.at("prompt");
-    all.push_back({name_in(prompt), prompt, j.at("completion")});
+    const json turns = j.contains("messages") ? j["messages"] : json{{{"content", j.at("prompt")}},
+                                                                     {{"content", j.at("completion")}}};
+    for (size_t i = 0; i < turns.size(); i += 2) {
+      const std::string prompt = turns[i].at("content");
+      all.push_back({name_in(prompt), prompt, turns[i + 1].at("content")});
+    }
   }
   return all;
 }
@@ -111,8 +115,20 @@ TEST_CASE("corpus writes the town and its questions, and a model's answers are c
     check_refused(f, "corpus --check t.txt --" + name + " u.txt",
                   "--check reads stories and writes no file: leave out --" + name);
 
-  // Three answers that a model of 300 steps knows by heart, and one that it has never seen.
-  const std::string all = f.read("q.jsonl"), known = all.substr(0, all.rfind('\n', all.find("What does")) + 1);
+  // A conversation of one question, and one of two.
+  const std::string asked = f.read("q.jsonl");
+  std::istringstream in(asked);
+  for (size_t questions = 1; questions <= 2; ++questions) {
+    std::string line;
+    std::getline(in, line);
+    const json messages = json::parse(line).at("messages");
+    CHECK(messages.size() == 2 * questions);
+    CHECK(messages[0].at("role") == "user");
+    CHECK(messages[1].at("role") == "assistant");
+  }
+
+  // Three answers that a model of 150 steps knows by heart, and one that it has never seen.
+  const std::string all = f.read("h.jsonl"), known = all.substr(0, all.rfind('\n', all.find("What does")) + 1);
   f.write("known.jsonl", known);
   f.write("other.jsonl", known + "{\"prompt\": \"Where does Ada Ash live?\", \"completion\": \"Nowhere.\"}\n");
   REQUIRE(f.run("train known.jsonl --val-fraction 0 --layers 1 --heads 2 --channels 32 --context 128 --steps 150 "
@@ -122,7 +138,8 @@ TEST_CASE("corpus writes the town and its questions, and a model's answers are c
   const json counts = json::parse(f.run("eval r --json --data other.jsonl").out);
   CHECK(counts.at("answers") == 4);
   CHECK(counts.at("exact") == 3);
-  CHECK(f.run("sample r --greedy", "Where does Ada Ash live?").out == "Where does Ada Ash live?" +
+  const std::string first = json::parse(known.substr(0, known.find('\n'))).at("prompt");
+  CHECK(f.run("sample r --greedy", first).out == first +
         json::parse(known.substr(0, known.find('\n'))).at("completion").get<std::string>() + "\n");
   f.write("text.jsonl", "{\"text\": \"no question\"}\n");
   CHECK_FALSE(contains(f.run("eval r --data text.jsonl").out, "exact"));

@@ -15,14 +15,15 @@
 
 namespace {
 
-void write_questions(const std::string& path, const std::string& lines) {
+// Writes lines, each a `unit`, unless the path is empty.
+void write_lines(const std::string& path, const std::string& lines, const char* unit) {
   if (path.empty()) return;
   WholeFile file(path);
   file.write(lines);
   file.finish();
   file.publish();
   std::printf("%s: %s\n", path.c_str(),
-              counted(static_cast<double>(std::count(lines.begin(), lines.end(), '\n')), "question").c_str());
+              counted(static_cast<double>(std::count(lines.begin(), lines.end(), '\n')), unit).c_str());
 }
 
 bool is_town(const CorpusOptions& options) { return options.grammar == kTown; }
@@ -44,8 +45,8 @@ void write_and_report(const CorpusOptions& options) {
               summary.nats / static_cast<double>(summary.bytes), clock.seconds());
   if (!is_town(options)) return;
   const TownQuestions questions = town_questions(options.seed);
-  write_questions(options.questions, questions.asked);
-  write_questions(options.held_out, questions.held_out);
+  write_lines(options.questions, questions.asked, "conversation");
+  write_lines(options.held_out, questions.held_out, "question");
 }
 
 void write_pairs_and_report(const CorpusOptions& options) {

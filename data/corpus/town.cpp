@@ -96,15 +96,34 @@ std::string with_article(const std::string& word) {
   return (std::string("aeiou").find(word[0]) == std::string::npos ? "a " : "an ") + word;
 }
 
-void add_questions(std::string& lines, const Person& p) {
+struct Question {
+  std::string question, answer;
+};
+
+std::array<Question, 4> questions_about(const Person& p) {
   const std::string she = p.she == "she" ? "She" : "He";
-  const auto add = [&](const std::string& question, const std::string& answer) {
-    lines += nlohmann::ordered_json{{"prompt", question}, {"completion", answer}}.dump() + "\n";
-  };
-  add("Where does " + p.name + " live?", she + " lives in " + p.home + ".");
-  add("What is the job of " + p.name + "?", she + " is " + with_article(p.job) + ".");
-  add("Which animal does " + p.name + " keep?", she + " keeps " + with_article(p.pet) + ".");
-  add("What does " + p.name + " like to eat?", she + " likes " + p.food + ".");
+  return {{{"Where does " + p.name + " live?", she + " lives in " + p.home + "."},
+           {"What is the job of " + p.name + "?", she + " is " + with_article(p.job) + "."},
+           {"Which animal does " + p.name + " keep?", she + " keeps " + with_article(p.pet) + "."},
+           {"What does " + p.name + " like to eat?", she + " likes " + p.food + "."}}};
+}
+
+std::string line_of(const nlohmann::ordered_json& object) { return object.dump() + "\n"; }
+
+// Shuffles the questions, and makes conversations of them, which have one question and two in turn.
+std::string conversations(std::vector<Question> all, uint64_t key) {
+  for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[rng::below(i, key, i)]);
+  std::string lines;
+  size_t turns = 1;
+  for (size_t i = 0; i < all.size(); turns = 3 - turns) {
+    nlohmann::ordered_json messages;
+    for (const size_t end = std::min(i + turns, all.size()); i < end; ++i) {
+      messages.push_back({{"role", "user"}, {"content", all[i].question}});
+      messages.push_back({{"role", "assistant"}, {"content", all[i].answer}});
+    }
+    lines += line_of({{"messages", messages}});
+  }
+  return lines;
 }
 
 }  // namespace
@@ -118,9 +137,14 @@ Grammar town_grammar(uint64_t seed) {
 
 TownQuestions town_questions(uint64_t seed) {
   constexpr int kOneIn = 5;
-  TownQuestions questions;
+  std::vector<Question> asked;
+  std::string held_out;
   int number = 0;
-  for (const Person& p : people_of(seed))
-    add_questions(number++ % kOneIn == kOneIn - 1 ? questions.held_out : questions.asked, p);
-  return questions;
+  for (const Person& p : people_of(seed)) {
+    const bool hold = number++ % kOneIn == kOneIn - 1;
+    for (const Question& q : questions_about(p))
+      if (hold) held_out += line_of({{"prompt", q.question}, {"completion", q.answer}});
+      else asked.push_back(q);
+  }
+  return {conversations(asked, rng::key({rng::word(kTown), seed, rng::word("conversations")})), held_out};
 }

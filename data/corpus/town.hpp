@@ -14,9 +14,9 @@ inline constexpr int kTownPeople = 200;
 
 Grammar town_grammar(uint64_t seed);
 
-// Questions about the facts as JSON lines {"prompt": ..., "completion": ...}.
+// Questions about the facts, and their answers, as JSON lines.
 struct TownQuestions {
-  std::string asked;     // about four in five of the people
-  std::string held_out;  // about the others
+  std::string asked;     // about four in five of the people: {"messages": ...}, of one question or two
+  std::string held_out;  // about the others: {"prompt": ..., "completion": ...}
 };
 TownQuestions town_questions(uint64_t seed);
