@@ -60,14 +60,16 @@ const tests = {
     const stories = path.join(folder, 'stories.txt'), out = path.join(folder, 'run');
     const {bytes, ...settings} = {...small, placement: 'post', dropout: 0.1, steps: 20, 'eval-batches': 7};
     const options = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
+    options.push('--documents', 'file');  // the engine reads a pasted text as one document
     execFileSync(program, ['corpus', '--bytes', bytes, '--out', stories], {stdio: 'pipe'});
     execFileSync(program, ['train', '--data', stories, '--out', out, '--quiet', ...options], {stdio: 'pipe'});
     const csv = fs.readFileSync(path.join(out, 'metrics.csv'), 'utf8');
     const [head, ...lines] = csv.trim().split('\n').map((line) => line.split(','));
     const column = (name) => lines.map((line) => Number(line[head.indexOf(name)]));
+    const text = fs.readFileSync(stories, 'utf8');
     fs.rmSync(folder, {recursive: true});
     const engine = await open();
-    await engine.start({bytes, ...settings}, {validateEvery: 20});
+    await engine.start(settings, {text, validateEvery: 20});
     const {rows} = await engine.steps(20);
     const far = (ours, theirs) => Math.max(...ours.map((x, i) => Math.abs(x / theirs[i] - 1)));
     assert.equal(lines.length, 20);
