@@ -9,7 +9,8 @@
 #   dev/setup.sh mpi             the same as the first, and MPI, for `make MPI=1`
 #   dev/setup.sh arm             g++ for 64-bit ARM, and an emulator that runs what it compiles
 #   dev/setup.sh playground      clang with WebAssembly's libraries, for `make playground`
-#   dev/setup.sh report          Python and the system's plotly, pandas, matplotlib and scipy, if pip has no network
+#   dev/setup.sh report          Python and the system's plotly, pandas, matplotlib and scipy, if pip has no network;
+#                                --config FILE writes the name of the Python that has them
 #
 # The script tests each requirement by compiling a few lines that use it. It installs missing ones with the system's
 # package manager (apt, dnf, pacman, zypper, brew); at a terminal it asks first. If that is impossible, it copies
@@ -188,11 +189,21 @@ has_catch2() {
     printf '#include <catch2/catch_session.hpp>\nint main() { Catch::Session session; }\n' | builds -lCatch2
 }
 
-has_python() {
-  python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1
+# python_works PYTHON ', MODULE...': is it new enough, with these modules?
+python_works() {
+  "$1" -c "import sys, venv, ensurepip$2; sys.exit(sys.version_info < (3, 10))" >/dev/null 2>&1
 }
+has_python() { python_works python3 ''; }
 
-has_plots() { python3 -c 'import plotly, pandas, matplotlib, scipy' >/dev/null 2>&1; }
+# The system's own Python has the system's packages. PATH may name another Python first.
+plots_python=''
+has_plots() {
+  for plots_python in python3 /usr/bin/python3; do
+    python_works $plots_python ', plotly, pandas, matplotlib, scipy' && return
+  done
+  plots_python=''
+  return 1
+}
 
 # A clang whose linker and libraries make WebAssembly.
 wasm_cxx=''
@@ -279,6 +290,7 @@ package() {
     *:wasm) : ;;  # no other system was tried
     brew:plots) : ;;  # only pip has them
     pacman:plots) echo python-plotly python-pandas python-matplotlib python-scipy ;;
+    apt-get:plots) echo python3-venv python3-plotly python3-pandas python3-matplotlib python3-scipy ;;
     *:plots) echo python3-plotly python3-pandas python3-matplotlib python3-scipy ;;
     *:python) echo python3 ;;
     *) echo "$1" ;;
@@ -460,6 +472,11 @@ fi
 # ---- The Makefile's configuration ----------------------------------------------------------------
 
 [ -n "$config" ] || exit 0
+mkdir -p "${config%/*}"
+if [ -n "$plots_python" ]; then
+  echo "$plots_python" >"$config"
+  exit 0
+fi
 if [ -n "$wasm_cxx" ]; then  # WebAssembly's compiler does not look where the JSON header is
   include=${config%/*}/include
   mkdir -p "$include"
@@ -473,7 +490,6 @@ for arch in "-march=$march" "-mcpu=$march" ''; do
   echo 'int main() {}' | builds $arch && break
 done
 [ -n "$arch" ] || [ "$march" = native ] || die "$CXX does not know MARCH=$march"
-mkdir -p "${config%/*}"
 printf '%s := %s\n' CXX "$CXX" ARCH "$arch" OPENMP "$openmp" OPENMP_LIBS "$openmp_libs" \
   PCRE2_LIBS "$pcre2_libs" UTF8PROC_LIBS "$utf8proc_libs" MPI_FLAGS "$mpi_flags" >"$scratch/config"
 cp "$scratch/config" "$config"

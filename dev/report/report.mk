@@ -14,6 +14,7 @@ test-report: .venv/.report  ## test reports in a browser, recompute the numbers 
 
 # If pip cannot reach its packages, the system's packages do.
 .venv/.report: dev/report/requirements.txt | $(PYTHON)
-	@$(PIP) || { echo 'pip could not: trying the packages of this system'; dev/setup.sh report && \
-	  python3 -m venv --system-site-packages .venv && $(PYTHON) -c 'import plotly, pandas, matplotlib, scipy'; }
+	@$(PIP) || { echo 'pip could not: trying the packages of this system'; dev/setup.sh report --config build/plots && \
+	  $$(cat build/plots) -m venv --clear --system-site-packages .venv && \
+	  $(PYTHON) -c 'import plotly, pandas, matplotlib, scipy'; }
 	@touch $@
