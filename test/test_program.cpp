@@ -168,11 +168,18 @@ TEST_CASE("--for measures the speed of a resumed run without changing it", "[pro
   const Corpus f;
   const std::string words = "train --data stories.txt --schedule constant" + kSmall;
   REQUIRE(f.run(words + "--steps 4 --out r").status == 0);
-  REQUIRE(f.run("train --out r --resume --for 1s --quiet").status == 0);
-  const std::string steps = std::to_string(read_checkpoint_header(f.path("r/checkpoint.safetensors")).options.steps);
-  CHECK(std::stoi(steps) > 10);
-  REQUIRE(f.run(words + "--out whole --steps " + steps).status == 0);
-  CHECK(same_bits(last_weights(f, "whole"), last_weights(f, "r")));
+  std::string run;
+  int64_t steps = 0;
+  for (const std::string time : {"1s", "5s", "25s"}) {  // a busy machine may give the first seconds to other programs
+    if (steps > 10) break;
+    run = "r" + time;
+    std::filesystem::copy(f.path("r"), f.path(run));
+    REQUIRE(f.run("train --out " + run + " --resume --for " + time + " --quiet").status == 0);
+    steps = read_checkpoint_header(f.path(run + "/checkpoint.safetensors")).options.steps;
+  }
+  CHECK(steps > 10);
+  REQUIRE(f.run(words + "--out whole --steps " + std::to_string(steps)).status == 0);
+  CHECK(same_bits(last_weights(f, "whole"), last_weights(f, run)));
 }
 
 TEST_CASE("compare trains every cell and reports one that diverges", "[program]") {
