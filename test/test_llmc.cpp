@@ -68,8 +68,6 @@ std::string refusal(const std::string& bytes) {
 
 // ---- models ----------------------------------------------------------------------------------------------
 
-constexpr int kB = 2, kT = 5;
-
 Config small() {
   Config c = preset_config("gpt2", "nano");
   c.n_layer = 2, c.n_head = 2, c.channels = 8, c.context = 6, c.vocab_size = 256;

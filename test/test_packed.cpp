@@ -336,8 +336,8 @@ TEST_CASE("packed rows have the same bits for any number of threads and under --
   const Inputs in;
   for (const auto& [name, config] : cases()) {
     INFO(name);
-    const auto gradients = [&](Recompute recompute) {
-      Config c = config;
+    const auto gradients = [&in, &plain = config](Recompute recompute) {
+      Config c = plain;
       c.recompute = recompute;
       Model model(c);
       randomize(model);
