@@ -9,7 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "catch.hpp"
+
 namespace fs = std::filesystem;
+
+std::string Catch::StringMaker<nlohmann::json>::convert(const nlohmann::json& value) { return value.dump(); }
 
 namespace {
 
