@@ -63,17 +63,17 @@ beside_done() {
 }
 
 # Under the sanitizers: parsing, files, training runs and each layer. The rest of the tests run the same code longer.
-sanitized='~[slow]~[pages]~[textbook]~[equivalence]~[huggingface]~[compare]~[diagnostics]~[model]~[simd]~[cost]'
-sanitized+='~[block]~[presets]~[sampling]~[end]~[resume]~[words]~[corpus]~[rooms]'
+sanitized='~[slow]~[long]~[nightly]~[recompute]~[pages]~[textbook]~[equivalence]~[huggingface]~[compare]'
+sanitized+='~[diagnostics]~[model]~[simd]~[cost]~[block]~[presets]~[sampling]~[end]~[resume]~[words]~[corpus]~[rooms]'
 sanitized+='~*comparison*'  # last: a name ends at the next bracket only
 
-# other_processors [AVX2 [SSE2]]: the tests, for the kinds of x86 processor that this one is not, but can run. AVX2 and
-# SSE2 are words for make: SUITE=kernels. Without them, all tests run.
+# other_processors WORDS...: the tests, for the kinds of x86 processor that this one is not, but can run. The words are
+# make's: SUITE=kernels. Without them, all tests run.
 other_processors() {
   local macros
   macros=$(${CXX:-c++} -march=native -dM -E -x c++ /dev/null 2>/dev/null || true)
-  case $macros in *__AVX512F__*) stage "AVX2 alone" make test-elsewhere ON=x86-64-v3 ${1:+"$1"} ;; esac
-  case $macros in *__AVX2__*) stage "SSE2 alone" make test-elsewhere ON=x86-64 ${2:+"$2"} ;; esac
+  case $macros in *__AVX512F__*) stage "AVX2 alone" make test-elsewhere ON=x86-64-v3 "$@" ;; esac
+  case $macros in *__AVX2__*) stage "SSE2 alone" make test-elsewhere ON=x86-64 "$@" ;; esac
 }
 
 # arm WORDS...: tests as a 64-bit ARM processor runs them, unless this is one. Skipped without a cross compiler or an

@@ -5,7 +5,8 @@ NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked
 SAME_EVERYWHERE := check config tensors textbook textbook_model
 TEST_FILES_layers = test/main.cpp \
   $(filter-out $(SAME_EVERYWHERE:%=test/test_%.cpp),$(shell grep -L '$(NEED_MORE)' test/*.cpp))
-# SUITE=kernels: the fast loops alone, for a processor that is emulated. [long] tests take ten seconds there, or minutes.
+# SUITE=kernels: the fast loops alone, which depend most on the processor. [long] tests take ten seconds or minutes if
+# they are emulated or run under the sanitizers.
 TEST_FILES_kernels := $(patsubst %,test/%.cpp,main check reference \
   $(addprefix test_,gemm gemm_tiles simd activation attention cross_entropy norm optimizer))
 NEEDED_kernels := kernels/% config/% norm/% attention/attention.o cross_entropy/% embedding/% \

@@ -160,7 +160,7 @@ TEST_CASE("a tokenizer.json that asks for NFC gives the tokens of Hugging Face's
   CHECK(nfc(nfc(text)) == nfc(text));
 }
 
-TEST_CASE("text that is normalized in parts has the tokens of the whole", "[bpe]") {
+TEST_CASE("text that is normalized in parts has the tokens of the whole", "[bpe][long]") {
   const Bpe bpe = read_bpe(kFolder + "nfc.json");
   BpeTables tables = bpe.tables();
   tables.nfc = false;

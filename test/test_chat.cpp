@@ -174,7 +174,7 @@ TEST_CASE("token files of conversations hold their tokens and mask, or are refus
   }
 }
 
-TEST_CASE("a model of conversations answers, is exported with its template, and resumes", "[chat][program]") {
+TEST_CASE("a model of conversations answers, is exported with its template, and resumes", "[chat][program][long]") {
   for (const std::string chat : {"chatml", "plain"}) {
     INFO(chat);
     const Folder f;

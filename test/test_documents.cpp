@@ -168,7 +168,7 @@ TEST_CASE("two tokens around documents stay apart, and one is shared by neighbor
   CHECK(apart == std::vector<int>{llama.first, llama.last, llama.first, llama.last, llama.first, llama.last});
 }
 
-TEST_CASE("the loss of documents does not depend on how they are packed", "[documents]") {
+TEST_CASE("the loss of documents does not depend on how they are packed", "[documents][long]") {
   const Corpus f;
   const std::string small = " --layers 2 --heads 2 --channels 32 --steps 3 --quiet --val-fraction .2 ";
   REQUIRE(f.run("train stories.txt --packing padded --context 600 --out a" + small).status == 0);

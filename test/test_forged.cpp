@@ -325,7 +325,7 @@ TEST_CASE("tensors are loaded by name, in any order", "[forged]") {
   CHECK(verify_checkpoint(f.path("reversed")).step == 5);
 }
 
-TEST_CASE("the checksum of a large checkpoint has pieces", "[forged]") {
+TEST_CASE("the checksum of a large checkpoint has pieces", "[forged][long]") {
   const Folder f;
   const CheckpointHeader header = one_layer(2, 64);
   Model model(header.options.config, false);

@@ -132,7 +132,7 @@ TEST_CASE("tokens that the tokenizer does not have are never drawn", "[generate]
   CHECK(pieces == 40);
 }
 
-TEST_CASE("samples that advance together have the texts that they have alone", "[generate]") {
+TEST_CASE("samples that advance together have the texts that they have alone", "[generate][long]") {
   const int count = kMostSequences + 3;  // two batches
   const auto check = [&](const Model& model, const Generation& how, int samples) {
     std::vector<std::string> texts(samples);

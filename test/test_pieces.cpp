@@ -206,7 +206,7 @@ TEST_CASE("a text in parts has the tokens of the whole", "[pieces]") {
   CHECK(std::count(tokens.begin(), tokens.end(), the) > 100);
 }
 
-TEST_CASE("parts of a text are cut where its tokens do not depend on the cut", "[pieces]") {
+TEST_CASE("parts of a text are cut where its tokens do not depend on the cut", "[pieces][long]") {
   const Tokenizer whole = read_tokenizer(kFolder + "llama2.model");
   PieceTables tables = whole.pieces()->tables();
   tables.dummy_prefix = false;

@@ -126,7 +126,7 @@ TEST_CASE("threads share the pieces of a text of characters", "[tokens]") {
                                                   " not in the model's vocabulary: skipped"});
 }
 
-TEST_CASE("a text that is cut has the tokens of the whole text", "[tokens]") {
+TEST_CASE("a text that is cut has the tokens of the whole text", "[tokens][long]") {
   std::string text;
   for (int i = 0; i < 200; ++i) text += "Grüße, 世界! and  then\n\n\tmore " + std::to_string(i) + " 🙂";
   for (const Tokenizer& tokenizer : tokenizers_for(text)) {
