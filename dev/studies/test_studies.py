@@ -232,7 +232,13 @@ class MakeCompare(unittest.TestCase):
         self.runs = pandas.read_csv(folder / "compare-runs.csv")
 
     def test_table(self):
-        final = self.runs[self.runs.stage == "final"].pivot(index="seed", columns="placement", values="final_val")
+        runs = self.runs[self.runs.stage == "final"]
+        done = runs.groupby("placement").filter(lambda cell: (cell.state == "finished").all())
+        for name, cell in runs[~runs.placement.isin(done.placement)].groupby("placement"):
+            bad = cell.state[cell.state != "finished"].value_counts()
+            outcome = ", ".join(f"{n}/{len(cell)} {state}" for state, n in bad.items())
+            self.assertRegex(self.page, rf"\| {name} \|.*\| {outcome} \| \| \|")
+        final = done.pivot(index="seed", columns="placement", values="final_val")
         differences = final.drop(columns="pre").sub(final.pre, axis="index")
         p = holm({name: stats.ttest_1samp(values, 0).pvalue for name, values in differences.items()})
         for name, losses in final.items():
