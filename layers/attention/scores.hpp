@@ -67,7 +67,7 @@ struct Scores {
       const float key = static_cast<float>(j);
       const simd::Vec distance = at - key, product = simd::load(products + j * row);
       simd::Vec score = simd::multiply_add(biased ? -slope * distance : simd::Vec{}, product, factor) - shift;
-      if (j < all_begin || j >= all_end) score = (from <= key) & (at >= key) ? score : simd::all(-INFINITY);
+      if (j < all_begin || j >= all_end) score = ((from <= key) & (at >= key)) ? score : simd::all(-INFINITY);
       f(j, score);
     }
   }
