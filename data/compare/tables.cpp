@@ -152,15 +152,25 @@ Fields summary_columns(const Comparison& c) {
 Fields spread_fields(const Spread& s) { return {field(s.median), field(s.low), field(s.high)}; }
 
 // Returns one row for each cell, in the order of summary_columns().
+// Writes points, and the values that make each, with these words between them.
+std::string points_text(const std::vector<std::vector<GridKey>>& points, std::string (*text)(const GridKey&),
+                        const char* between_values, const char* between_points) {
+  std::string all;
+  for (const std::vector<GridKey>& point : points) {
+    std::string values;
+    for (const GridKey& key : point) values += (values.empty() ? "" : between_values) + text(key);
+    all += (all.empty() ? "" : between_points) + values;
+  }
+  return all;
+}
+
 std::vector<Fields> summary_rows(const Comparison& c) {
   std::vector<Fields> rows;
   for (size_t i = 0; i < c.cells.size(); ++i) {
     const CellSummary& s = c.cells[i];
     const RunResult& mean = s.mean;
-    std::string untried;  // "peak_lr=0.009 peak_lr=0.001,warmup=80%"
-    for (const std::vector<GridKey>& point : s.untried)
-      for (const auto& [key, value] : point)
-        untried += (untried.empty() ? "" : &key == &point[0].first ? " " : ",") + column_of(key) + "=" + value;
+    const std::string untried =  // "peak_lr=0.009 peak_lr=0.001,warmup=80%"
+        points_text(s.untried, [](const GridKey& k) { return column_of(k.first) + "=" + k.second; }, ",", " ");
     Fields sensitivities;
     for (const double x : s.sensitivity) sensitivities.push_back(field(x));
     rows.push_back(
@@ -290,10 +300,8 @@ void print_tuning(const Comparison& c) {
   if (!c.tuning.empty()) std::printf("            and of the neighbors of the best, on seed %llu\n",
                                      static_cast<unsigned long long>(c.options().tune_seed));
   for (size_t cell = 0; cell < c.cells.size(); ++cell) {
-    std::string untried;  // "lr 0.009, lr 0.001 with warmup 80%"
-    for (const std::vector<GridKey>& point : c.cells[cell].untried)
-      for (const auto& [key, value] : point)
-        untried += (untried.empty() ? "" : &key == &point[0].first ? ", " : " with ") + key + " " + value;
+    const std::string untried =  // "lr 0.009, lr 0.001 with warmup 80%"
+        points_text(c.cells[cell].untried, [](const GridKey& k) { return k.first + " " + k.second; }, " with ", ", ");
     if (!untried.empty())
       std::printf("*           %s may be better at %s, which was not tried\n",
                   c.grid.cells[cell].name.c_str(), untried.c_str());
