@@ -151,7 +151,6 @@ Fields summary_columns(const Comparison& c) {
 
 Fields spread_fields(const Spread& s) { return {field(s.median), field(s.low), field(s.high)}; }
 
-// Returns one row for each cell, in the order of summary_columns().
 // Writes points, and the values that make each, with these words between them.
 std::string points_text(const std::vector<std::vector<GridKey>>& points, std::string (*text)(const GridKey&),
                         const char* between_values, const char* between_points) {
@@ -164,6 +163,7 @@ std::string points_text(const std::vector<std::vector<GridKey>>& points, std::st
   return all;
 }
 
+// Returns one row for each cell, in the order of summary_columns().
 std::vector<Fields> summary_rows(const Comparison& c) {
   std::vector<Fields> rows;
   for (size_t i = 0; i < c.cells.size(); ++i) {
