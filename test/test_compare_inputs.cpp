@@ -101,6 +101,18 @@ TEST_CASE("a comparison ends if the weights of --init-from change between two ru
   check_refused(f, "compare --out x --resume", "has changed since the comparison began");
 }
 
+TEST_CASE("a comparison takes ways to fine-tune one model as cells", "[compare][program]") {
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --steps 2 --out r1" + kTiny).status == 0);
+  const std::string words = "compare --out x --threads 1";
+  const Outcome o = f.run(words + " --data stories.txt --steps 4 --batch 2 --init-from r1" +
+                          " --grid train-only=norm seed=1 + freeze=norm seed=1 + lora=2 seed=1 + seed=1");
+  INFO(o.err);
+  CHECK(o.status == 0);
+  CHECK(count_lines(f.read("x/summary.csv")) == 5);
+  CHECK(f.run(words + " --resume").status == 0);
+}
+
 TEST_CASE("who joins a comparison reads what it began with", "[compare][program][inputs][locks]") {
   const Corpus f;
   f.write("a.txt", f.read("stories.txt").substr(0, 20000));

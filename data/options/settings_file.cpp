@@ -89,7 +89,8 @@ std::vector<std::string> differences(const TrainOptions& there, const TrainOptio
   for (const TrainSetting& s : train_settings()) {
     const std::string x = s.value(a), y = s.value(b);
     const bool open = s.text && (x.empty() || y.empty());  // follows from the text, which is compared elsewhere
-    if (x != y && !open && !(ignored && ignored(s)))
+    const bool derived = s.group.empty();                  // no option: follows from those of the model
+    if (x != y && !open && !derived && !(ignored && ignored(s)))
       list.push_back("--" + s.name + " is " + x + " there and " + y + " here");
   }
   return list;
