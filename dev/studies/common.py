@@ -129,20 +129,41 @@ class Study:
         self.processor += note["processor"]
         return note
 
-    def compare(self, label, options, jobs=None):
-        """The tables of a comparison with these options. Pass jobs=1 if times matter. The note next to the script says
-        how many runs each version of the program made."""
+    def compare(self, label, options, jobs=None, text=None):
+        """The tables of a comparison with these options. Pass jobs=1 if times matter. `text` are words that name
+        another text than the study's."""
+        tables, note = self.tables_of(label, options, jobs, text)
+        self.store(label, [tables], note)
+        return tables
+
+    def compare_on(self, bases, label, options, text=None):
+        """Runs and curves of a comparison on top of each trained model of `bases`, {seed: directory}. One file next to
+        the script has the runs of all."""
+        found = [self.tables_of(f"{label}-{seed}", f"--init-from {base} {options} seed={seed}", text=text)
+                 for seed, base in bases.items()]
+        each, notes = zip(*found, strict=True)
+        total = {key: sum(note[key] for note in notes) for key in ("seconds", "processor")}
+        self.store(label, each, {**notes[0], **total}, ["runs"])
+        return [pandas.concat([getattr(tables, kind) for tables in each], ignore_index=True)
+                for kind in ("runs", "curves")]
+
+    def trained(self, label, options, text=None):
+        """The directory of a model trained with these options."""
+        place, words = self.out / label, shlex.split(options)
+        run = ["train", *(text or self.text), *words, "--quiet", "--force", "--out", str(place)]
+        self.timed(place, words, lambda: self.run(*run))
+        return place
+
+    def tables_of(self, label, options, jobs=None, text=None):
         folder, words = self.out / label, shlex.split(options)
 
         def run():
             resume = ["--resume"] if (folder / "comparison.toml").exists() else []
             at_once = ["--jobs", str(jobs or self.args.jobs)]
-            self.run("compare", *self.text, *words, *at_once, "--out", str(folder), *resume)
+            self.run("compare", *(text or self.text), *words, *at_once, "--out", str(folder), *resume)
 
         note = self.timed(folder, words, run, resumes=True)
-        tables = Tables(folder)
-        self.store(label, {**note, "runs": tables.runs.version.value_counts().to_dict()})
-        return tables
+        return Tables(folder), note
 
     def init_report(self, label, options):
         """The table of init-report with these options. It is large: a study stores the rows that it needs. The note of
@@ -152,13 +173,20 @@ class Study:
         self.store_note(label, self.timed(path, words, lambda: self.run(*command)))
         return pandas.read_csv(path)
 
-    def store(self, label, note):
-        """Copies a comparison's small tables next to the script, with the note of what it ran on. Their paths begin
-        at the project's folder."""
-        for name in "summary", "runs":
-            text = (self.out / label / f"{name}.csv").read_text(encoding="utf-8")
-            (self.folder / f"{label}-{name}.csv").write_text(text.replace(f"{ROOT}/", ""), encoding="utf-8")
-        self.store_note(label, note)
+    def store(self, label, parts, note, names=("summary", "runs")):
+        """Writes the small tables of a comparison, in one or more parts, next to the script, with the note of what it
+        ran on and how many runs each version of the program made. Their paths begin at the project's folder."""
+        for name in names:
+            texts = [self.csv_of(tables, name, skip=tables is not parts[0]) for tables in parts]
+            (self.folder / f"{label}-{name}.csv").write_text("".join(texts), encoding="utf-8")
+        versions = pandas.concat([tables.runs.version for tables in parts])
+        self.store_note(label, {**note, "runs": versions.value_counts().to_dict()})
+
+    @staticmethod
+    def csv_of(tables, name, skip):
+        """The text of a table, without its head if `skip`."""
+        text = (tables.folder / f"{name}.csv").read_text(encoding="utf-8").replace(f"{ROOT}/", "")
+        return text.split("\n", 1)[1] if skip else text
 
     def store_note(self, label, note):
         (self.folder / f"{label}.json").write_text(json.dumps(note, indent=1) + "\n")

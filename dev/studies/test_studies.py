@@ -141,9 +141,12 @@ class Stored(unittest.TestCase):
     def test_summaries_are_those_of_the_runs(self):
         for name in WITH_RUNS:
             for path, runs in final_runs(name):
-                summary = pandas.read_csv(str(path).replace("-runs.csv", "-summary.csv")).set_index("cell")
+                summaries = path.with_name(path.name.replace("-runs.csv", "-summary.csv"))
+                if not summaries.exists():
+                    continue  # runs on top of several models
+                summary = pandas.read_csv(summaries).set_index("cell")
                 for cell, some in runs.groupby("cell"):
-                    if (some.state == "finished").all():
+                    if len(some) > 1 and (some.state == "finished").all():
                         row = summary.loc[cell]
                         want = [some.final_val.mean(), half_width(some.final_val)]
                         self.assertTrue(numpy.allclose([row["mean"], row.ci], want, 1e-5), cell)

@@ -12,22 +12,17 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, capped, draw_means, look_of, outcome, plt, shown, table  # noqa: E402
+import pandas  # noqa: E402
+from common import Study, capped, draw_means, look_of, outcome, plt, shown, stored, table  # noqa: E402
 
 DEPTHS = [6, 24, 100]
 PLACEMENTS = ["post", "pre", "sandwich", "deepnorm"]
 
-study = Study(__doc__)
-steps = 400 if study.long else 100
-shared = f"""--channels 64 --hidden 128 --heads 2 --context 128 --batch 4 --steps {steps} --warmup {steps}
-    --schedule constant --lr {1e-6 * steps:g} --clip 0 --weight-decay 0 --beta2 0.98 --eval-every {steps}
-    --eval-batches 20 --val-fraction 0.02 --save-every 0 --diagnostics 5"""
-depths = "layers=" + ",".join(map(str, DEPTHS))
+SEED = "seed=1,2,3"
 PANELS = {
-    "own": ("each placement's own initialization", f"--grid placement={','.join(PLACEMENTS)} {depths} seed=1,2,3"),
+    "own": ("each placement's own initialization", f"placement={','.join(PLACEMENTS)} {{}} {SEED}"),
     "xavier": ("the same Xavier for all (DeepNorm with its gain)",
-               f"--grid placement=post,pre,sandwich init=xavier residual-gain=false {depths} seed=1,2,3 "
-               f"+ placement=deepnorm {depths}"),
+               f"placement=post,pre,sandwich init=xavier residual-gain=false {{}} {SEED} + placement=deepnorm {{}}"),
 }
 
 
@@ -35,30 +30,58 @@ def of(rows, placement, layers):
     return rows[(rows.placement == placement) & (rows.layers == layers)]
 
 
-figure, axes = plt.subplots(2, 2, figsize=(10, 6.6), sharex=True, sharey="col")
-rows = []
-for (by_update, by_loss), (label, (init, grid)) in zip(axes, PANELS.items()):
-    tables = study.compare(label, f"{shared} {grid}")
+def updates(tables, label):
+    """The model update at step 20 of each run."""
     d = tables.read("diagnostics")
     early = d[(d.part == "model") & (d.what == "update") & (d.step == 20)]
-    for layers in DEPTHS:
-        for placement in PLACEMENTS:
-            moved = of(early, placement, layers).value
-            rows.append([init, layers, placement, shown(moved, 2) if len(moved) else "",
-                         outcome(of(tables.runs, placement, layers))])
+    return early[["layers", "placement", "seed", "value"]].assign(init=label)
+
+
+def published():
+    """The table in README.md, from the stored runs and updates."""
+    moved, rows = stored(__file__, "updates"), []
+    for label, (init, _) in PANELS.items():
+        runs = stored(__file__, f"{label}-runs")
+        rows += [[init, layers, placement, shown(of(moved[moved.init == label], placement, layers).value, 2),
+                  outcome(of(runs, placement, layers))] for layers in DEPTHS for placement in PLACEMENTS]
+    return table(rows, ["initialization", "layers", "placement", "model update at step 20",
+                        f"loss after {runs.steps.iloc[0]} steps"])
+
+
+def draw(by_update, by_loss, moved, runs):
     for number, placement in enumerate(PLACEMENTS):
         look = {"shift": 1 + 0.05 * (number - 1.5), "label": placement, **look_of(placement)}
-        moved, runs = (table[table.placement == placement] for table in (early, tables.runs))
-        draw_means(by_update, moved.value.groupby(moved.layers), **look)
-        draw_means(by_loss, capped(runs).groupby(runs.layers), **look)
-    by_update.set(title=init, ylabel="model update at step 20", yscale="log")
-    by_loss.set(ylabel=f"validation loss after {steps} steps")
+        moves, losses = (rows[rows.placement == placement] for rows in (moved, runs))
+        draw_means(by_update, moves.value.groupby(moves.layers), **look)
+        draw_means(by_loss, capped(losses).groupby(losses.layers), **look)
+    by_update.set(ylabel="model update at step 20", yscale="log")
+    by_loss.set(ylabel=f"validation loss after {runs.steps.iloc[0]} steps")
     for axis in by_update, by_loss:
         axis.title.set_fontsize(10)
         axis.set(xscale="log", xticks=DEPTHS, xticklabels=DEPTHS)
         axis.minorticks_off()
-for axis in axes[-1]:
-    axis.set_xlabel("layers")
-axes[0, 0].legend(fontsize=9)
-study.publish(figure, table(rows, ["initialization", "layers", "placement", "model update at step 20",
-                                   f"loss after {steps} steps"]))
+
+
+def main():
+    study = Study(__doc__)
+    steps = 400 if study.long else 100
+    shared = f"""--channels 64 --hidden 128 --heads 2 --context 128 --batch 4 --steps {steps} --warmup {steps}
+        --schedule constant --lr {1e-6 * steps:g} --clip 0 --weight-decay 0 --beta2 0.98 --eval-every {steps}
+        --eval-batches 20 --val-fraction 0.02 --save-every 0 --diagnostics 5"""
+    depths = "layers=" + ",".join(map(str, DEPTHS))
+    figure, axes = plt.subplots(2, 2, figsize=(10, 6.6), sharex=True, sharey="col")
+    moved = []
+    for row, (label, (init, grid)) in zip(axes, PANELS.items()):
+        tables = study.compare(label, f"{shared} --grid {grid.format(depths, depths)}")
+        moved.append(updates(tables, label))
+        draw(*row, moved[-1], tables.runs)
+        row[0].set_title(init)
+    pandas.concat(moved).to_csv(study.folder / "updates.csv", index=False)
+    for axis in axes[-1]:
+        axis.set_xlabel("layers")
+    axes[0, 0].legend(fontsize=9)
+    study.publish(figure, published())
+
+
+if __name__ == "__main__":
+    main()

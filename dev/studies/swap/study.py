@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-import pandas  # noqa: E402
 from common import LINES, MARKERS, Study, interval, outcome, plt, shown, table  # noqa: E402
 
 COLORS = {"layernorm": "#0072B2", "rmsnorm": "#D55E00", "scalenorm": "#009E73", "batchnorm": "#CC79A7",
@@ -32,20 +31,12 @@ def name_of(row):
 
 def runs_of(label, options, cells):
     """Runs and curves of all seeds, each on top of its own base."""
-    parts = [study.compare(f"{label}-{seed}", f"--init-from {base(seed)} {shared} {options} --grid {cells} seed={seed}")
-             for seed in SEEDS]
-    return [pandas.concat([getattr(p, kind) for p in parts]).assign(name=lambda t: t.apply(name_of, axis=1))
-            for kind in ("runs", "curves")]
+    return [rows.assign(name=rows.apply(name_of, axis=1))
+            for rows in study.compare_on(bases, label, f"{shared} {options} --grid {cells}")]
 
 
-def base(seed):
-    return study.out / f"base-{seed}"
-
-
-for seed in SEEDS:
-    words = f"--steps {base_steps} --lr 3e-3 --warmup 100 --eval-every 100 {sizes} {shared} --seed {seed}".split()
-    run = ["train", *study.text, *words, "--quiet", "--force", "--out", str(base(seed))]
-    study.timed(base(seed), words, lambda run=run: study.run(*run))
+bases = {seed: study.trained(f"base-{seed}", f"--steps {base_steps} --lr 3e-3 --warmup 100 --eval-every 100 {sizes} "
+                             f"{shared} --seed {seed}") for seed in SEEDS}
 
 after, _ = runs_of("after", "--steps 1 --lr 1e-9", f"{norms} + placement=none")
 tune = f"--steps {steps} --warmup {steps // 10} --eval-every {steps // 15}"
