@@ -14,7 +14,8 @@ apply_chat_template, and writes the greedy answer of `sample`.
 LoRA: the adapters of a run, read by `peft` beside the exported model, give the run's logits.
 
 In: `transformers` makes a model of each class with random weights; the logits of `train_gpt eval` must be its own. So
-must they be when config.json lacks any of its keys, unless `train_gpt` refuses the folder.
+must they be when config.json lacks any of its keys, has another value there or more keys, unless `train_gpt` refuses
+the folder.
 
 NAMEs choose cases. Prints "N passed, N failed". Needs requirements-huggingface.txt and no network.
 """
@@ -133,7 +134,25 @@ CHATS = {
 }  # fmt: skip
 HARD = ("Who hid it?", "\n\nEmma.", "  It's 25 kg — 漢!\t", "", "ends with a space ")
 
-CONTEXT = "seq_length", "max_position_embeddings"  # without them, rows of text are longer
+# Keys that a config.json may have beside those that its class writes: other names, those of older versions and those of
+# other classes.
+MORE = {
+    "n_embed": [64], "n_embd": [64], "n_head": [2], "n_layer": [1], "num_attention_heads": [2], "num_heads": [2],
+    "num_hidden_layers": [1], "num_layers": [1], "hidden_size": [64], "num_key_value_heads": [4], "num_kv_heads": [4],
+    "num_experts": [3], "num_local_experts": [3], "rope_theta": [500.0], "rotary_emb_base": [500.0],
+    "rotary_pct": [0.5], "partial_rotary_factor": [0.5], "rope_scaling": [{"rope_type": "default", "rope_theta": 500.0},
+    {"type": "linear", "factor": 2.0}], "rope_parameters": [{"rope_type": "default", "rope_theta": 500.0}],
+    "is_causal": [False], "use_bidirectional_attention": [True], "hidden_act": ["relu", "gelu"],
+    "hidden_activation": ["relu", None], "activation_function": ["relu"], "sliding_window": [3], "head_dim": [4],
+    "attention_bias": [True], "mlp_bias": [True], "alibi": [True], "logit_scale": [2.0], "attn_logit_softcapping": [2.0],
+    "final_logit_softcapping": [2.0], "query_pre_attn_scalar": [4], "rms_norm_eps": [0.1], "layer_norm_eps": [0.1],
+    "layer_norm_epsilon": [0.1], "norm_eps": [0.1], "scale_embedding": [True], "embedding_multiplier": [2.0],
+    "residual_multiplier": [2.0], "attention_multiplier": [2.0], "logits_scaling": [2.0], "clip_qkv": [0.1],
+    "parallel_attn": [False], "multi_query": [False], "no_rope_layers": [[0, 1]], "layer_types": [["full_attention"] * 2],
+}  # fmt: skip
+
+# Keys that change no logits, or the precision alone, or (the last two) the length of the rows of text.
+UNCOMPARED = "token_id", "architectures", "dtype", "reorder_and_upcast_attn", "seq_length", "max_position_embeddings"
 MIXTURES = "mixtral", "qwen3-moe", "olmoe"
 UNTRAINED = "running_mean", "running_var", "selection_bias"
 TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan.\n" * 80).encode()[: 60 * T + 1]
@@ -333,36 +352,63 @@ class Checks:
         model, loss = self.load(name), self.loss_of_eval("hf")
         bytes_alone = type("Bytes", (), {"__call__": lambda self, text: {"input_ids": list(text.encode())}})()
         error = self.compare_logits(f"{name} in", model, bytes_alone)
-        tried = self.without_each_key(name, model, bytes_alone)
+        tried = self.perturb(name, model, bytes_alone)
         print(f"in   {name:24}{type(model).__name__:24} loss {loss:.4f}  logits {error:.0e}  {tried}", flush=True)
 
-    def without_each_key(self, name, model, tokenizer):
-        """config.json without one key, or with null there: train_gpt computes what the class does then, or refuses."""
+    def perturb(self, name, model, tokenizer):
+        """config.json with one key less, or other: train_gpt computes what the class does then, or refuses."""
         path, (same, refused) = self.folder / "hf" / "config.json", (0, 0)
         whole = json.loads(path.read_text())
         (self.folder / "short.txt").write_bytes(TEXT[: 2 * T + 1])
-        for key, null in itertools.product(whole, (False, True)):
-            file = {k: None if k == key else v for k, v in whole.items() if null or k != key}
+        for what, key, file in variants(whole):
             path.write_text(json.dumps(file))
             done = self.run("eval hf --data short.txt --batch 2 --logits logits.npy --force")
             refused += done.returncode != 0
-            if done.returncode != 0 or key.endswith(("token_id", "architectures", *CONTEXT)):
+            if done.returncode != 0 or key.endswith(UNCOMPARED):
+                continue
+            try:
+                config = type(model.config).from_dict(file)
+            except Exception:  # a value of another type
                 continue
             try:
                 theirs = hf.AutoModelForCausalLM.from_config(
-                    type(model.config).from_dict(file), dtype=torch.float64, attn_implementation="eager",
-                    experts_implementation="eager",
-                ).eval()  # fmt: skip
+                    config, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
+                ).eval()
                 theirs.load_state_dict(model.state_dict())
                 theirs.tie_weights()
                 theirs(input_ids=torch.zeros(1, 1, dtype=torch.long))
             except Exception as error:
-                if not null:  # many classes do not take null
-                    self.check(f"{name} without {key}", False, f"only train_gpt loads it: {error!r}"[:200])
+                if file.get(key, True) is not None:  # many classes do not take null
+                    self.check(f"{name} {what} {key}", False, f"only train_gpt loads it: {error!r}"[:200])
                 continue
             same += 1
-            self.compare_logits(f"{name} with null for {key}" if null else f"{name} without {key}", theirs, tokenizer)
-        return f"{same} times without a key, {refused} refused"
+            self.compare_logits(f"{name} {what} {key}", theirs, tokenizer)
+        return f"{same} times with another config.json, {refused} refused"
+
+
+def variants(whole):
+    """(what, key, file): a config.json without each key, with null there, with another value, and with more keys."""
+    for key, value in whole.items():
+        yield "without", key, {k: v for k, v in whole.items() if k != key}
+        yield "with null for", key, {**whole, key: None}
+        yield "with another", key, {**whole, key: other(value)}
+    for key, values in MORE.items():
+        for value in values:
+            if key not in whole:
+                yield f"and {value} as", key, {**whole, key: value}
+
+
+def other(value):
+    """A value of the same type."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, (int, float)):
+        return value * 2 if value else 1
+    if isinstance(value, list):
+        return value[::-1]
+    if isinstance(value, dict):
+        return {k: other(v) if isinstance(v, float) else v for k, v in value.items()}
+    return "relu" if value else 3
 
 
 def main():

@@ -65,7 +65,8 @@ const Architecture* find_architecture(const json& file) {
 Config config_of(const Architecture& architecture, const json& file) {
   Config c = preset_config(architecture.preset, "nano");
   c.kv_heads = c.head_dim = c.hidden = 0;
-  for (const ConfigField& field : architecture.fields) field.read(c, file);
+  for (const ConfigFields& fields : {causal_fields(), architecture.fields})
+    for (const ConfigField& field : fields) field.read(c, file);
   return resolve(c);
 }
 

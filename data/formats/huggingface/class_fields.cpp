@@ -15,8 +15,25 @@ namespace {
 
 [[noreturn]] void fail(const std::string& key, const std::string& why) { throw std::runtime_error(key + " " + why); }
 
-// Returns the value of a key, or null.
-json value_at(const json& file, const std::string& key) { return file.contains(key) ? file.at(key) : json(); }
+// A key of config.json, and another name that transformers takes for it.
+struct Key {
+  const char *name, *other;
+  Key(const char* name, const char* other = nullptr) : name(name), other(other) {}
+};
+
+json value_or_null(const json& file, const char* key) { return key && file.contains(key) ? file.at(key) : json(); }
+
+// Returns the key's value under either name, or null. Throws if the two disagree.
+json value_at(const json& file, const Key& key) {
+  const json value = value_or_null(file, key.name), other = value_or_null(file, key.other);
+  if (!value.is_null() && !other.is_null() && value != other)
+    fail(key.other, "is another than " + std::string(key.name) + ": remove the one that does not hold");
+  return value.is_null() ? other : value;
+}
+
+bool has(const json& file, const Key& key) {
+  return file.contains(key.name) || (key.other && file.contains(key.other));
+}
 
 int whole(const std::string& key, const json& value) {
   constexpr int kMost = 1 << 30;
@@ -45,13 +62,13 @@ void set(float& member, const std::string& key, const json& value) { member = st
 // In the fields below, `absent` is what the class takes if config.json lacks the key.
 
 // A whole number. Without `absent`, the key is required.
-ConfigField size(const char* key, int Config::*member, std::optional<int> absent = std::nullopt) {
+ConfigField size(const Key& key, int Config::*member, std::optional<int> absent = std::nullopt) {
   return {[=](Config& c, const json& file) {
             const json value = value_at(file, key);
-            if (value.is_null() && (!absent || file.contains(key))) fail(key, "is missing");
-            c.*member = value.is_null() ? *absent : whole(key, value);
+            if (value.is_null() && (!absent || has(file, key))) fail(key.name, "is missing");
+            c.*member = value.is_null() ? *absent : whole(key.name, value);
           },
-          [=](json& file, const Config& c) { file[key] = c.*member; }};
+          [=](json& file, const Config& c) { file[key.name] = c.*member; }};
 }
 
 // A size. If it is null, resolve() derives it from others.
@@ -94,12 +111,12 @@ ConfigField tied(bool absent) {
 }
 
 // A key that must have the only value that our layers support, or be absent. Null counts, too, if Python takes both for
-// false.
-ConfigField fixed(const char* key, const json& only) {
+// false. `same` is another value that the class takes for it.
+ConfigField fixed(const char* key, const json& only, const json& same = json()) {
   return {[=](Config&, const json& file) {
             const json value = value_at(file, key);
             const bool off = only.empty() || only == false;
-            if (file.contains(key) && value != only && !(value.is_null() && off))
+            if (file.contains(key) && value != only && !(value.is_null() ? off : value == same))
               fail(key, "is " + for_terminal(to_text(value)) + "; train_gpt has " + to_text(only) + " only");
           },
           [=](json& file, const Config&) { file[key] = only; }};
@@ -136,46 +153,48 @@ ConfigField activation(const char* key, const char* absent,
           }};
 }
 
-// transformers 5 has rope_parameters; earlier versions have rope_theta, rope_scaling and partial_rotary_factor.
-// GPT-NeoX has its own names.
-json rope_values(const json& file) {
-  const json scaling = value_at(file, "rope_scaling");
-  json values = value_at(file, "rope_parameters");
-  if (!scaling.is_null() && !values.is_null() && scaling != values)
-    fail("rope_scaling", "is another than rope_parameters: remove the one that does not hold");
-  if (values.is_null()) values = scaling;
+// transformers 5 has rope_parameters; earlier versions have rope_scaling, and the values outside of it.
+json rope_parameters(const json& file) {
+  json values = value_at(file, Key("rope_parameters", "rope_scaling"));
   if (values.is_null()) values = json::object();
   if (!values.is_object()) fail("rope_parameters", "is not an object");
   for (const json& value : values)
     if (value.is_object()) fail("rope_parameters", "differs between layers, and train_gpt has one for all");
-  for (const auto& [ours, theirs] : {std::pair{"rope_theta", "rope_theta"}, std::pair{"rope_theta", "rotary_emb_base"},
-                                     std::pair{"partial_rotary_factor", "partial_rotary_factor"},
-                                     std::pair{"partial_rotary_factor", "rotary_pct"}})
-    if (!values.contains(ours) && file.contains(theirs)) values[ours] = file.at(theirs);
   return values;
 }
 
-ConfigField rope(float absent = 10000) {
+// Returns a value of rope_parameters, or of the key outside of it, or null. Throws if the two disagree.
+json rope_value(const json& file, const char* name, const char* outside) {
+  const json parameters = rope_parameters(file), value = value_at(parameters, name);
+  const json other = value_at(file, outside);
+  if (!value.is_null() && !other.is_null() && value != other)
+    fail(outside, "is " + for_terminal(to_text(other)) + ", and rope_parameters has " + for_terminal(to_text(value)) +
+                      ": remove the one that does not hold");
+  return value.is_null() ? other : value;
+}
+
+ConfigField rope(float absent = 10000, const char* outside = "rope_theta") {
   return {[=](Config& c, const json& file) {
-            const json values = rope_values(file);
+            const json values = rope_parameters(file);
             const json type = values.value("rope_type", values.value("type", json("default")));
             if (type != "default")
               fail("rope_type", "is " + for_terminal(to_text(type)) + "; train_gpt has default only");
+            const json theta = rope_value(file, "rope_theta", outside);
             c.rope_theta = absent;
-            if (values.contains("rope_theta")) set(c.rope_theta, "rope_theta", values.at("rope_theta"));
+            if (!theta.is_null()) set(c.rope_theta, "rope_theta", theta);
           },
-          [](json& file, const Config& c) {
-            file["rope_theta"] = shortest(c.rope_theta);
+          [=](json& file, const Config& c) {
+            file[outside] = shortest(c.rope_theta);
             file["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", shortest(c.rope_theta)}};
           }};
 }
 
 // RoPE on a share of each head. Place it after rope() and the sizes, which it uses.
-ConfigField partial_rope(float absent) {
+ConfigField partial_rope(float absent, const char* outside = "partial_rotary_factor") {
   constexpr const char* kKey = "partial_rotary_factor";
   return {[=](Config& c, const json& file) {
-            const json values = rope_values(file);
-            const double share = values.contains(kKey) ? number(kKey, values.at(kKey)) : absent;
+            const json value = rope_value(file, kKey, outside);
+            const double share = value.is_null() ? absent : number(kKey, value);
             c.rope_fraction = static_cast<float>(share);
             Config sized = c;
             if (sized.head_dim == 0) sized.head_dim = c.n_head > 0 ? c.channels / c.n_head : 0;
@@ -185,7 +204,7 @@ ConfigField partial_rope(float absent) {
           },
           [=](json& file, const Config& c) {
             const double share = static_cast<double>(c.rope_dims()) / c.head_dim;
-            file["rope_parameters"][kKey] = file[kKey] = file["rotary_pct"] = share;
+            file["rope_parameters"][kKey] = file[outside] = share;
           }};
 }
 
@@ -225,6 +244,9 @@ ConfigField choice(const char* key, bool absent, void (*set)(Config&, bool), boo
           [=](json& file, const Config& c) { file[key] = get(c); }};
 }
 
+// A key that few files have, and that must have this value then. It is not written.
+ConfigField unless(const char* key, const json& only) { return {fixed(key, only).read, [](json&, const Config&) {}}; }
+
 // A property of the class that config.json does not state.
 ConfigField always(void (*set)(Config&)) {
   return {[=](Config& c, const json&) { set(c); }, [](json&, const Config&) {}};
@@ -245,10 +267,20 @@ ConfigFields concat(ConfigFields a, const ConfigFields& b) {
   return a;
 }
 
+// The sizes by the names in GPT-1 and GPT-2.
+ConfigFields gpt_sizes(const ConfigFields& more) {
+  return concat({size({"n_layer", "num_hidden_layers"}, &Config::n_layer),
+                 size({"n_head", "num_attention_heads"}, &Config::n_head),
+                 size({"n_embd", "hidden_size"}, &Config::channels),
+                 size({"n_positions", "max_position_embeddings"}, &Config::context),
+                 size("vocab_size", &Config::vocab_size)},
+                more);
+}
+
 // The sizes by their usual names.
-ConfigFields usual_fields(const ConfigFields& more) {
+ConfigFields usual_fields(const ConfigFields& more, const Key& channels = "hidden_size") {
   return concat({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
-                 size("hidden_size", &Config::channels), size("vocab_size", &Config::vocab_size)},
+                 size(channels, &Config::channels), size("vocab_size", &Config::vocab_size)},
                 more);
 }
 
@@ -261,12 +293,13 @@ ConfigField qkv_bias(const char* key, bool absent) {
 
 const ConfigField kSilu = fixed("hidden_act", "silu"), kUnbiased = fixed("attention_bias", false);
 const ConfigField kNoWindow = fixed("use_sliding_window", false);
-const ConfigField kOneWay = fixed("use_bidirectional_attention", false);
 
 ConfigField window(int absent = 0) { return optional_number("sliding_window", &Config::window, absent); }
 
 // The number of key and value heads. It is the number of query heads unless the class says otherwise.
 ConfigField kv_heads(int absent = 0) { return optional_size("num_key_value_heads", &Config::kv_heads, absent); }
+
+const ConfigField kHeadDim = optional_size("head_dim", &Config::head_dim);
 
 // The values that relatives of Llama use for keys that config.json lacks.
 struct Absent {
@@ -287,17 +320,14 @@ ConfigFields like_llama(const ConfigFields& more, const Absent& absent = {}) {
 }
 
 // The number of experts, under either of its names; transformers 5 reads both. Llama's own fields have no experts.
-ConfigFields expert_fields(const char* key, const char* other_key, int fallback, int fallback_per_token,
-                           const ConfigFields& more) {
+ConfigFields expert_fields(const Key& key, int fallback, int fallback_per_token, const ConfigFields& more) {
   const ConfigField experts = size(key, &Config::experts, fallback);
-  const auto read = [=](Config& c, const json& file) {
-    c.experts = whole(other_key, file.contains(key) ? file.at(key) : file.value(other_key, json(fallback)));
-  };
   const auto write = [=](json& file, const Config& c) {
-    if (c.experts == 0) fail(key, "is 0");
+    if (c.experts == 0) fail(key.name, "is 0");
     experts.write(file, c);
   };
-  return concat({{read, write}, size("num_experts_per_tok", &Config::experts_per_token, fallback_per_token)}, more);
+  return concat({{experts.read, write}, size("num_experts_per_tok", &Config::experts_per_token, fallback_per_token)},
+                more);
 }
 
 ConfigField renormalize() {
@@ -309,13 +339,16 @@ ConfigFields falcon_fields(const ConfigFields& more) {
   return concat(usual_fields({optional_size("ffn_hidden_size", &Config::hidden),
                               size("max_position_embeddings", &Config::context, 2048),
                               epsilon("layer_norm_epsilon", 1e-5), activation("activation", "gelu"), rope(),
-                              tied(true), fixed("alibi", false), fixed("bias", false)}),
+                              tied(true), fixed("alibi", false), fixed("bias", false), fixed("parallel_attn", true)},
+                             {"hidden_size", "n_embed"}),
                 more);
 }
 
 }  // namespace
 
 // ---- the classes -----------------------------------------------------------------------------------------
+
+ConfigFields causal_fields() { return {unless("is_causal", true), unless("use_bidirectional_attention", false)}; }
 
 ConfigFields llama_fields() { return like_llama({kSilu, kUnbiased, fixed("mlp_bias", false)}); }
 
@@ -328,13 +361,13 @@ ConfigFields qwen3_fields() {
 }
 
 ConfigFields mixtral_fields() {
-  return like_llama(expert_fields("num_local_experts", "num_experts", 8, 2, {kSilu, window()}),
+  return like_llama(expert_fields({"num_local_experts", "num_experts"}, 8, 2, {kSilu, window()}),
                     {.eps = 1e-5, .theta = 1e6f, .kv_heads = 8});
 }
 
 // intermediate_size belongs to layers without experts, which train_gpt does not have.
 ConfigFields qwen3_moe_fields() {
-  return like_llama(expert_fields("num_experts", "num_local_experts", 128, 8,
+  return like_llama(expert_fields({"num_experts", "num_local_experts"}, 128, 8,
                                   {kSilu, kUnbiased, kNoWindow, renormalize(),
                                    size("moe_intermediate_size", &Config::hidden, 768), fixed("decoder_sparse_step", 1),
                                    fixed("mlp_only_layers", json::array())}),
@@ -342,7 +375,7 @@ ConfigFields qwen3_moe_fields() {
 }
 
 ConfigFields olmoe_fields() {
-  return like_llama(expert_fields("num_experts", "num_local_experts", 64, 8,
+  return like_llama(expert_fields({"num_experts", "num_local_experts"}, 64, 8,
                                   {kSilu, kUnbiased, renormalize(), fixed("clip_qkv", nullptr)}),
                     {.eps = 1e-5});
 }
@@ -357,14 +390,14 @@ ConfigFields glm_fields() {
 }
 
 ConfigFields gemma2_fields() {
-  return like_llama({fixed("hidden_activation", "gelu_pytorch_tanh"), kUnbiased, kOneWay, score_scale(), window(4096),
+  return like_llama({fixed("hidden_activation", "gelu_pytorch_tanh"), kUnbiased, score_scale(), window(4096),
                      layer_types(), optional_number("attn_logit_softcapping", &Config::attention_cap, 50.f),
                      optional_number("final_logit_softcapping", &Config::logit_cap, 30.f)},
                     {.tied = true, .kv_heads = 4, .head_dim = 256});
 }
 
 ConfigFields falcon_7b_fields() {
-  return falcon_fields({fixed("multi_query", true), fixed("parallel_attn", true),
+  return falcon_fields({fixed("multi_query", true),
                         always([](Config& c) { c.kv_heads = 1; })});
 }
 
@@ -373,19 +406,16 @@ ConfigFields falcon_40b_fields() {
 }
 
 ConfigFields gpt2_fields() {
-  return {size("n_layer", &Config::n_layer), size("n_head", &Config::n_head), size("n_embd", &Config::channels),
-          optional_size("n_inner", &Config::hidden), size("n_positions", &Config::context),
-          size("vocab_size", &Config::vocab_size), epsilon("layer_norm_epsilon", 1e-5),
-          activation("activation_function", "gelu_new"), tied(true),
-          written("n_ctx", &Config::context),  // for llama.cpp
-          fixed("scale_attn_weights", true), fixed("scale_attn_by_inverse_layer_idx", false),
-          fixed("add_cross_attention", false)};
+  return gpt_sizes({optional_size("n_inner", &Config::hidden), epsilon("layer_norm_epsilon", 1e-5),
+                    activation("activation_function", "gelu_new"), tied(true),
+                    written("n_ctx", &Config::context),  // for llama.cpp
+                    fixed("scale_attn_weights", true), fixed("scale_attn_by_inverse_layer_idx", false),
+                    fixed("add_cross_attention", false)});
 }
 
 ConfigFields gpt1_fields() {
-  return {size("n_layer", &Config::n_layer), size("n_head", &Config::n_head), size("n_embd", &Config::channels),
-          size("n_positions", &Config::context), size("vocab_size", &Config::vocab_size), kFourfold,
-          epsilon("layer_norm_epsilon", 1e-5), activation("afn", "gelu", kGpt1Activations), tied(true)};
+  return gpt_sizes({kFourfold, epsilon("layer_norm_epsilon", 1e-5), activation("afn", "gelu", kGpt1Activations),
+                    tied(true)});
 }
 
 ConfigFields gpt_bigcode_fields() {
@@ -403,14 +433,17 @@ ConfigFields opt_fields() {
 }
 
 ConfigFields bloom_fields() {
-  return {size("n_layer", &Config::n_layer), size("n_head", &Config::n_head), size("hidden_size", &Config::channels),
-          size("vocab_size", &Config::vocab_size), size("seq_length", &Config::context, 2048), kFourfold,
-          epsilon("layer_norm_epsilon", 1e-5), tied(true), fixed("apply_residual_connection_post_layernorm", false)};
+  return {size({"n_layer", "num_hidden_layers"}, &Config::n_layer),
+          size({"n_head", "num_attention_heads"}, &Config::n_head),
+          size({"hidden_size", "n_embed"}, &Config::channels), size("vocab_size", &Config::vocab_size),
+          size("seq_length", &Config::context, 2048), kFourfold, epsilon("layer_norm_epsilon", 1e-5), tied(true),
+          fixed("apply_residual_connection_post_layernorm", false)};
 }
 
 ConfigFields gpt_neox_fields() {
   return usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
-                       epsilon("layer_norm_eps", 1e-5), activation("hidden_act", "gelu"), rope(), partial_rope(.25f),
+                       epsilon("layer_norm_eps", 1e-5), activation("hidden_act", "gelu"),
+                       rope(10000, "rotary_emb_base"), partial_rope(.25f, "rotary_pct"),
                        tied(false), fixed("attention_bias", true),
                        choice("use_parallel_residual", true,
                               [](Config& c, bool parallel) {
@@ -421,8 +454,8 @@ ConfigFields gpt_neox_fields() {
 
 ConfigFields phi_fields() {
   return usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
-                       kv_heads(), epsilon("layer_norm_eps", 1e-5), activation("hidden_act", "gelu_new"), rope(),
-                       partial_rope(.5f), tied(false), fixed("qk_layernorm", false)});
+                       kv_heads(), kHeadDim, epsilon("layer_norm_eps", 1e-5), activation("hidden_act", "gelu_new"),
+                       rope(), partial_rope(.5f), tied(false), fixed("qk_layernorm", false)});
 }
 
 ConfigFields stablelm_fields() {
@@ -439,13 +472,13 @@ ConfigFields stablelm_fields() {
 
 ConfigFields starcoder2_fields() {
   return usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
-                       kv_heads(2), epsilon("norm_epsilon", 1e-5), rope(), tied(true),
+                       kv_heads(2), kHeadDim, epsilon("norm_epsilon", 1e-5), rope(), tied(true),
                        activation("hidden_act", "gelu_pytorch_tanh"), fixed("use_bias", true), window(),
                        always([](Config& c) { c.position = Position::rope; })});
 }
 
 ConfigFields gemma_fields() {
-  return like_llama({fixed("hidden_act", "gelu_pytorch_tanh"), kUnbiased, kOneWay, always([](Config& c) {
+  return like_llama({fixed("hidden_act", "gelu_pytorch_tanh", "gelu"), kUnbiased, always([](Config& c) {
                        c.placement = "pre";
                        c.window = 0;
                        c.window_every = 1;

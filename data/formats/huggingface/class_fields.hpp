@@ -15,6 +15,8 @@ struct ConfigField {
 };
 using ConfigFields = std::vector<ConfigField>;
 
+ConfigFields causal_fields();  // of every class: no token sees later ones
+
 ConfigFields bloom_fields();
 ConfigFields falcon_7b_fields();
 ConfigFields falcon_40b_fields();
