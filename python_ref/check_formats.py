@@ -5,8 +5,8 @@
 Out: trains each case for a few steps and exports it. The folder must load without a missing or unexpected tensor; its
 logits must be those of `train_gpt eval --logits` to 1e-5 of the largest, its loss that of `eval`, its greedy text that
 of `sample`, with and without a cache, and each step's logits equal with and without. Importing the folder must give
-the same weights. PyTorch must open the run's checkpoint, too. CLASSES must be classes of transformers; OWN must come
-with modeling_train_gpt.py.
+the same weights. In f16 and bf16 they are as PyTorch rounds them. PyTorch must open the run's checkpoint, too. CLASSES
+must be classes of transformers; OWN must come with modeling_train_gpt.py.
 
 Chats: a model of conversations, exported, has the tokens of `train_gpt tokenize` for a conversation by
 apply_chat_template, and writes the greedy answer of `sample`.
@@ -140,15 +140,16 @@ MORE = {
     "n_embed": [64], "n_embd": [64], "n_head": [2], "n_layer": [1], "num_attention_heads": [2], "num_heads": [2],
     "num_hidden_layers": [1], "num_layers": [1], "hidden_size": [64], "num_key_value_heads": [4], "num_kv_heads": [4],
     "num_experts": [3], "num_local_experts": [3], "rope_theta": [500.0], "rotary_emb_base": [500.0],
-    "rotary_pct": [0.5], "partial_rotary_factor": [0.5], "rope_scaling": [{"rope_type": "default", "rope_theta": 500.0},
-    {"type": "linear", "factor": 2.0}], "rope_parameters": [{"rope_type": "default", "rope_theta": 500.0}],
+    "rotary_pct": [0.5], "partial_rotary_factor": [0.5], "rope_parameters": [{"rope_theta": 5.0}],
+    "rope_scaling": [{"rope_type": "default", "rope_theta": 5.0}, {"type": "linear", "factor": 2.0}],
     "is_causal": [False], "use_bidirectional_attention": [True], "hidden_act": ["relu", "gelu"],
     "hidden_activation": ["relu", None], "activation_function": ["relu"], "sliding_window": [3], "head_dim": [4],
-    "attention_bias": [True], "mlp_bias": [True], "alibi": [True], "logit_scale": [2.0], "attn_logit_softcapping": [2.0],
-    "final_logit_softcapping": [2.0], "query_pre_attn_scalar": [4], "rms_norm_eps": [0.1], "layer_norm_eps": [0.1],
+    "attention_bias": [True], "mlp_bias": [True], "alibi": [True], "logit_scale": [2.0], "query_pre_attn_scalar": [4],
+    "attn_logit_softcapping": [2.0], "final_logit_softcapping": [2.0], "rms_norm_eps": [0.1], "layer_norm_eps": [0.1],
     "layer_norm_epsilon": [0.1], "norm_eps": [0.1], "scale_embedding": [True], "embedding_multiplier": [2.0],
     "residual_multiplier": [2.0], "attention_multiplier": [2.0], "logits_scaling": [2.0], "clip_qkv": [0.1],
-    "parallel_attn": [False], "multi_query": [False], "no_rope_layers": [[0, 1]], "layer_types": [["full_attention"] * 2],
+    "parallel_attn": [False], "multi_query": [False], "no_rope_layers": [[0, 1]],
+    "layer_types": [["full_attention", "full_attention"]],
 }  # fmt: skip
 
 # Keys that change no logits, or the precision alone, or (the last two) the length of the rows of text.
@@ -290,7 +291,17 @@ class Checks:
         first, second = (load_file(self.folder / f / "model.safetensors") for f in ("hf", "again"))
         same = first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
         self.check(f"{name}: the same bits after import and export", same)
+        self.halves(name, first, own)
         print(f"out  {name:24}{type(model).__name__:24} loss {loss:.4f}  logits {error:.0e}", flush=True)
+
+    def halves(self, name, weights, own):
+        """In 16 bits the weights are those that PyTorch rounds to, and transformers takes the type from config.json."""
+        for dtype, kind in ("bf16", torch.bfloat16), ("f16", torch.float16):
+            self.must(f"export run --to hf --dtype {dtype} --out hf --force")
+            stored = load_file(self.folder / "hf" / "model.safetensors")
+            same = all(torch.equal(stored[key], w.to(kind)) for key, w in weights.items())
+            model = hf.AutoModelForCausalLM.from_pretrained(self.folder / "hf", trust_remote_code=own)
+            self.check(f"{name}: {dtype}", same and model.dtype == kind, f"{same}, {model.dtype}")
 
     def adapters(self, name, options):
         """LoRA: the base model of transformers with the adapters by `peft`, and the merged model."""

@@ -12,6 +12,7 @@
 
 #include "check.hpp"
 #include "data/files/json.hpp"
+#include "data/formats/float_types.hpp"
 #include "data/formats/foreign_tensors.hpp"
 #include "data/formats/formats.hpp"
 #include "data/formats/huggingface/architectures.hpp"
@@ -368,6 +369,31 @@ TEST_CASE("a model without biases has zeros for them in GPT-2's class", "[format
   from->load(again);
   for (const TensorSpec& spec : again.table)
     if (spec.leaf() == "bias") CHECK(norm_of(widen({again.weights.get() + spec.offset, spec.size()})) == 0);
+}
+
+TEST_CASE("a model exported in 16 bits has rounded weights, and config.json says so", "[formats]") {
+  const Folder f;
+  Model model = small("llama");
+  const Tokenizer bytes = Tokenizer::bytes();
+  for (const FloatType* type : {&kFloat32, &kFloat16, &kBfloat16}) {
+    write_huggingface(f.path("."), {model, bytes, "", type->name});
+    CHECK(read(f.path("config.json"))["torch_dtype"] == type->torch);
+    Model again(model.config, false);
+    open_huggingface(f.path("."))->load(again);
+    std::vector<float> want(model.weights.get(), model.weights.get() + model.floats);
+    for (float& x : want) {
+      if (type == &kFloat16) x = float_of_half(half_of_float(x));
+      if (type == &kBfloat16) x = float_of_bfloat16(bfloat16_of_float(x));
+    }
+    CHECK(std::equal(want.begin(), want.end(), again.weights.get()));
+  }
+  const TensorSpec& last = model.table.back();
+  model.weights[last.offset] = 1e5f;
+  const auto refusal = [&](const char* type) {
+    return message_of<std::invalid_argument>([&] { check_huggingface({model, bytes, "", type}); });
+  };
+  CHECK(refusal("f16") == "--dtype f16 cannot hold 100000, which is in " + last.name + ": use --dtype f32");
+  CHECK(refusal("bf16") == "");
 }
 
 TEST_CASE("a folder whose config.json or tensors do not fit is refused", "[formats]") {

@@ -7,8 +7,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "data/formats/gguf/ggml_types.hpp"
-#include "safetensors.hpp"
+#include "float_types.hpp"
 
 using nlohmann::json;
 

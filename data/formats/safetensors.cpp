@@ -178,20 +178,6 @@ uint64_t checked_extents(std::vector<StoredTensor>& tensors) {
 
 }  // namespace
 
-// ---- numbers ---------------------------------------------------------------------------------------------
-
-float float_of_bfloat16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-
-float float_of_half(uint16_t bits) {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
-  if (exponent == 0) {  // zero or subnormal: fraction · 2^-24
-    const float x = static_cast<float>(fraction) * 0x1p-24f;
-    return sign ? -x : x;
-  }
-  const uint32_t rebiased = exponent == 31 ? 255 : exponent + 127 - 15;
-  return std::bit_cast<float>(sign | rebiased << 23 | fraction << 13);
-}
-
 uint64_t StoredTensor::size() const { return elements(shape); }
 
 // ---- reading ---------------------------------------------------------------------------------------------
@@ -290,13 +276,14 @@ void StoredTensors::read(float* to, const StoredTensor& tensor) const {
 // ---- writing ---------------------------------------------------------------------------------------------
 
 std::string safetensors_header(const std::string& path, const std::vector<NewTensor>& tensors,
-                               const std::map<std::string, std::string>& metadata, size_t alignment) {
+                               const std::map<std::string, std::string>& metadata, size_t alignment,
+                               const FloatType& type) {
   std::string text = "{" + to_text(json(kMetadata)) + ":" + to_text(json(metadata));
   uint64_t end = 0;
   for (const NewTensor& t : tensors) {
     const uint64_t begin = end;
-    end += product(elements(t.shape), sizeof(float));
-    const nlohmann::ordered_json row = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {begin, end}}};
+    end += product(elements(t.shape), type.bytes);
+    const nlohmann::ordered_json row = {{"dtype", type.stored}, {"shape", t.shape}, {"data_offsets", {begin, end}}};
     text += "," + to_text(json(t.name)) + ":" + to_text(row);
   }
   text += "}";
@@ -309,15 +296,20 @@ std::string safetensors_header(const std::string& path, const std::vector<NewTen
 }
 
 void write_safetensors(const std::string& path, std::vector<NewTensor> tensors,
-                       const std::map<std::string, std::string>& metadata) {
+                       const std::map<std::string, std::string>& metadata, const FloatType& type) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  const std::string header = safetensors_header(path, tensors, metadata, 8);
+  const std::string header = safetensors_header(path, tensors, metadata, 8, type);
   WholeFile file(path);
   file.write(header);
   for (const NewTensor& t : tensors) {
     const std::vector<float> values = t.values();
     if (values.size() != elements(t.shape)) throw std::logic_error(t.name + " has other values than its shape");
-    file.write(values.data(), values.size() * sizeof(float));
+    constexpr size_t kPiece = 1 << 16;
+    for (size_t i = 0; i < values.size(); i += kPiece) {
+      std::string bytes;
+      type.encode(bytes, values.data() + i, std::min(kPiece, values.size() - i));
+      file.write(bytes);
+    }
   }
   file.finish();
   file.publish();

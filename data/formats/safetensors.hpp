@@ -16,9 +16,7 @@
 #include <vector>
 
 #include "data/files/files.hpp"
-
-float float_of_half(uint16_t bits);      // IEEE 754 binary16; exact
-float float_of_bfloat16(uint16_t bits);  // the upper half of a float; exact
+#include "float_types.hpp"
 
 enum class TensorType { f32, f16, bf16, other };
 
@@ -66,16 +64,17 @@ struct NewTensor {
   std::function<std::vector<float>()> values;
 };
 
-// Returns the beginning of the file `path`, up to its data, for float32 tensors in this order. Does not call values().
-// The length is a multiple of `alignment` bytes. Throws std::runtime_error if the header is longer than the format
-// allows.
+// Returns the beginning of the file `path`, up to its data, for tensors of this type in this order. Does not call
+// values(). The length is a multiple of `alignment` bytes. Throws std::runtime_error if the header is longer than the
+// format allows.
 std::string safetensors_header(const std::string& path, const std::vector<NewTensor>& tensors,
-                               const std::map<std::string, std::string>& metadata, size_t alignment);
+                               const std::map<std::string, std::string>& metadata, size_t alignment,
+                               const FloatType& type = kFloat32);
 
 // The metadata of exported files. Hugging Face's tools read `format`.
 inline const std::map<std::string, std::string> kExportMetadata = {{"format", "pt"}, {"writer", "train_gpt"}};
 
-// Writes float32 tensors sorted by name, as the official writer does. Throws std::runtime_error, and then keeps an
+// Writes tensors of this type sorted by name, as the official writer does. Throws std::runtime_error, and then keeps an
 // older file.
 void write_safetensors(const std::string& path, std::vector<NewTensor> tensors,
-                       const std::map<std::string, std::string>& metadata);
+                       const std::map<std::string, std::string>& metadata, const FloatType& type = kFloat32);

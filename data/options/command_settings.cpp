@@ -158,7 +158,7 @@ void describe_export(SettingTable<ExportOptions>& t) {
   describe_checkpoint(t, &ExportOptions::checkpoint);
   t.text("out", &ExportOptions::out, "PATH", "output file or folder", {.required = true});
   t.text("to", &ExportOptions::to, "FORMAT", "output format").choices = format_names();
-  auto& dtype = t.text("dtype", &ExportOptions::dtype, "TYPE", "number type of the matrices");
+  auto& dtype = t.text("dtype", &ExportOptions::dtype, "TYPE", "number type of the weights");
   dtype.choices = format_dtypes();
   dtype.shown = "f32";
   t.flag("lora-merge", &ExportOptions::lora_merge,

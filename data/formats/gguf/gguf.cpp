@@ -141,13 +141,8 @@ std::vector<float> file_values(const FileTensor& t, const Expressed& expressed, 
 
 // Throws if a number is not finite, or would not be finite in the file.
 void check_values(const FileTensor& t, const Expressed& expressed, const Model& model) {
-  for (const float x : file_values(t, expressed, model)) {
-    if (std::abs(x) <= t.type->limit) continue;
-    const std::string& ours = t.tensor.sources[0].spec.name;
-    if (!std::isfinite(x)) throw std::runtime_error("the model cannot be exported: " + ours + " is not finite");
-    throw std::invalid_argument(std::string("--dtype ") + t.type->name + " cannot hold " + format("%g", x) +
-                                ", which is in " + ours + ": use --dtype f32");
-  }
+  for (const float x : file_values(t, expressed, model))
+    check_limit(x, t.type->limit, t.type->name, t.tensor.sources[0].spec.name);
 }
 
 std::string header(const std::vector<FileTensor>& tensors, const Keys& keys) {

@@ -73,7 +73,6 @@ Config config_of(const Architecture& architecture, const json& file) {
 json config_json(const Architecture& architecture, const Config& config) {
   json file = {{"model_type", architecture.model_type},
                {"architectures", {architecture.model_class}},
-               {"torch_dtype", "float32"},
                {"bos_token_id", nullptr},
                {"eos_token_id", nullptr},
                {"pad_token_id", nullptr}};

@@ -181,7 +181,12 @@ std::unique_ptr<ForeignModel> open_huggingface(const std::string& folder) {
 
 // ---- writing ---------------------------------------------------------------------------------------------
 
-void check_huggingface(const ExportedModel&) {}
+void check_huggingface(const ExportedModel& exported) {
+  const FloatType& type = find_float_type(exported.dtype);
+  for (const TensorSpec& spec : exported.model.table)
+    for (size_t i = 0; i < spec.size(); ++i)
+      check_limit(exported.model.weights[spec.offset + i], type.limit, type.name, spec.name);
+}
 
 namespace {
 
@@ -263,8 +268,10 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
     rows.push_back({name, tensor.shape(), [&tensor = tensor, &config = config, &model] {
                       return values_of(tensor, config, model);
                     }});
-  write_safetensors(folder + kWeights, rows, kExportMetadata);
+  const FloatType& type = find_float_type(exported.dtype);
+  write_safetensors(folder + kWeights, rows, kExportMetadata, type);
   json file = config_json(architecture, config);
+  file["torch_dtype"] = type.torch;
   const json begin = begin_of(exported.tokenizer), end = end_of(exported);
   file["bos_token_id"] = begin;
   file["eos_token_id"] = end;
@@ -274,7 +281,7 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
   write_tokenizer(folder, exported, config.context);
   if (is_ours(architecture)) write_text(folder + "/" + kModelingFile, modeling_text());
   return described(as) + ", " + counted(static_cast<double>(count_parameters(model.table)), "parameter") +
-         ", in float32" + (exported.tokenizer.pieces() ? kNoTokenizer : "");
+         ", in " + type.torch + (exported.tokenizer.pieces() ? kNoTokenizer : "");
 }
 
 std::vector<std::string> files_of_huggingface() {

@@ -15,7 +15,7 @@ bool is_huggingface_folder(const std::string& path);
 // Throws std::runtime_error if the folder is damaged or train_gpt does not have its model.
 std::unique_ptr<ForeignModel> open_huggingface(const std::string& folder);
 
-// Does nothing, because every model can be written.
+// Throws std::invalid_argument if a weight is too large for the number type.
 void check_huggingface(const ExportedModel& exported);
 
 // Writes the model and the other files that transformers reads into an existing folder. Unless the tokenizer is a

@@ -108,7 +108,8 @@ std::string write_adapters(const std::string& folder, const ExportedModel& expor
                        {spec.shape.begin(), spec.shape.end()},
                        [&architecture, &model, &spec] { return values_of(architecture, model, spec); }});
   }
-  write_safetensors(folder + "/adapter_model.safetensors", tensors, kExportMetadata);
+  write_safetensors(folder + "/adapter_model.safetensors", tensors, kExportMetadata,
+                    find_float_type(exported.dtype));
   const json config = {{"peft_type", "LORA"},
                        {"task_type", "CAUSAL_LM"},
                        {"base_model_name_or_path", nullptr},
