@@ -355,6 +355,24 @@ TEST_CASE("eval writes the logits of the first batch", "[formats]") {
   CHECK(contains(done.out, format("loss %.3f", nats / kRows)));
 }
 
+TEST_CASE("eval reads rows that are no longer than the text, or than --context", "[formats]") {
+  const Corpus f;
+  f.write("short.txt", f.read("stories.txt").substr(0, 7));
+  f.write("long.txt", f.read("stories.txt").substr(0, 17));
+  REQUIRE(f.run("train stories.txt --steps 3 --out run" + kTiny).status == 0);  // its context is 16
+  const auto logits = [&](const std::string& words, const std::string& shape) {
+    const Outcome o = f.run("eval run --force --logits l.npy --data " + words);
+    INFO(o.err);
+    CHECK(o.status == 0);
+    CHECK(contains(f.read("l.npy"), "'shape': (" + shape + ", 256, )"));
+    return f.read("l.npy").substr(128);
+  };
+  const std::string whole = logits("long.txt", "1, 16"), start = logits("short.txt", "1, 6");
+  CHECK(whole.starts_with(start));  // a token sees the ones before it alone
+  CHECK(whole.starts_with(logits("long.txt --context 6", "3, 6").substr(0, start.size())));
+  check_refused(f, "eval run --data long.txt --context 17", "--context 17 is above the model's, 16");
+}
+
 TEST_CASE("a model without biases has zeros for them in GPT-2's class", "[formats]") {
   const Folder f;
   Config c = small("gpt2").config;

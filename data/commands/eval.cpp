@@ -31,30 +31,29 @@ bool are_same_name(const std::string& a, const std::string& b) {
   return !a.empty() && !b.empty() && absolute(a).lexically_normal() == absolute(b).lexically_normal();
 }
 
-size_t size_of_logits(const Config& config, int B) {
-  return checked_product({static_cast<size_t>(B), static_cast<size_t>(config.context),
-                          static_cast<size_t>(config.vocab_size)});
+size_t size_of_logits(const Config& config, int B, int T) {
+  return checked_product({static_cast<size_t>(B), static_cast<size_t>(T), static_cast<size_t>(config.vocab_size)});
 }
 
 // The first batch of the validation text. It is smaller if the text has fewer than `batch` rows.
 struct FirstBatch : RowBatch {
-  FirstBatch(const Dataset& data, int batch, int context)
-      : RowBatch(fill_rows(data, data.val, 0, std::min(batch, static_cast<int>(data.val.size())), context)) {}
+  FirstBatch(const Dataset& data, int batch, int T)
+      : RowBatch(fill_rows(data, data.val, 0, std::min(batch, static_cast<int>(data.val.size())), T)) {}
   Batch batch() const { return {tokens.data(), targets.data(), B, T, begins_or_null()}; }
 };
 
 // Writes the logits (B,T,V) of the first batch.
 void write_logits(const std::string& path, const Model& model, const Activations& activations, const Dataset& data,
                   int batch) {
-  const FirstBatch first(data, batch, model.config.context);
-  const Buffer logits = allocate(size_of_logits(model.config, first.B));
+  const FirstBatch first(data, batch, validation_length(model, data));
+  const Buffer logits = allocate(size_of_logits(model.config, first.B, first.T));
   batch_logits(logits.get(), model, activations, first.batch());
   write_npy(path, {uint64_t(first.B), uint64_t(first.T), uint64_t(model.config.vocab_size)}, logits.get());
 }
 
 // Writes the gradients of the first batch's mean loss, without dropout, for every tensor that is trained.
 void write_gradients(const std::string& path, const Model& model, const Dataset& data, int batch) {
-  const FirstBatch first(data, batch, model.config.context);
+  const FirstBatch first(data, batch, validation_length(model, data));
   Model copy(model.config);
   std::copy_n(model.weights.get(), model.floats, copy.weights.get());
   const auto targets = std::count_if(first.targets.begin(), first.targets.end(), [](int t) { return t != kIgnore; });
@@ -65,6 +64,14 @@ void write_gradients(const std::string& path, const Model& model, const Dataset&
     if (spec.trained)
       arrays.push_back({spec.name, {spec.shape.begin(), spec.shape.end()}, copy.gradients.get() + spec.gradient});
   write_npz(path, arrays);
+}
+
+// Throws if evaluating batches of T tokens needs more memory than there is.
+void check_size(const EvalOptions& options, const Config& config, int T) {
+  size_t needed = memory_of_inference(config, options.batch, T).total();
+  if (!options.logits.empty()) needed += size_of_logits(config, options.batch, T) * sizeof(float);
+  if (!options.gradients.empty()) needed += memory_of_training(config, options.batch).total();
+  check_memory(needed, "lower --batch or --context");
 }
 
 struct Measured {
@@ -111,21 +118,23 @@ void run_eval(const EvalOptions& options) {
   const auto [path, header, model] = load_trained_model(find_checkpoint(options.checkpoint));
   const std::string name = name_of_checkpoint(options.checkpoint, path);
   if (asks_questions(options)) return eval_questions(options, name, header, model);
-  const size_t logits = options.logits.empty() ? 0 : size_of_logits(model.config, options.batch) * sizeof(float);
-  check_memory(memory_of_inference(model.config, options.batch, model.config.context).total() + logits +
-                   (options.gradients.empty() ? 0 : memory_of_training(model.config, options.batch).total()),
-               "lower --batch");
   // Documents end, and conversations are written, as they were in training.
   TextFiles files = options;
   if (!files.chat) files.chat = header.options.chat;
-  const Dataset data = load_for_evaluation(files, header.tokenizer, model.config.context, header.options);
+  if (options.context > model.config.context)
+    throw std::invalid_argument("--context " + std::to_string(options.context) + " is above the model's, " +
+                                std::to_string(model.config.context));
+  const int longest = options.context > 0 ? options.context : model.config.context;
+  const Dataset data = load_for_evaluation(files, header.tokenizer, longest, header.options);
+  const int T = validation_length(model, data);
+  check_size(options, model.config, T);
   if (are_same_name(options.logits, options.gradients))
     throw std::runtime_error("--logits and --gradients are the same file: name two");
   for (const std::string& out : {options.logits, options.gradients})
     if (!out.empty()) check_output(out, options.force);
   for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   if (!options.gradients.empty()) write_gradients(options.gradients, model, data, options.batch);
-  const Activations activations = allocate_activations(model.config, options.batch, model.config.context, false);
+  const Activations activations = allocate_activations(model.config, options.batch, T, false);
   if (!options.logits.empty()) write_logits(options.logits, model, activations, data, options.batch);
   const Stopwatch clock;
   catch_interrupts();

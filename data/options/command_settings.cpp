@@ -84,6 +84,7 @@ void describe_eval(SettingTable<EvalOptions>& t) {
   describe_files(t, true);
   describe_json_lines(t);
   t.number("batch", &Options::batch, 1, 1 << 20, "sequences per batch");
+  t.number("context", &Options::context, 0, 1 << 20, "tokens per sequence (0: the model's)");
   t.flag("json", &Options::json, "print the result as JSON, in full precision");
   t.text("logits", &Options::logits, "FILE", "write the first batch's logits as .npy (float32; B, T, vocabulary)");
   t.text("gradients", &Options::gradients, "FILE", "write the gradients of the first batch as .npz");

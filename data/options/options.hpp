@@ -95,7 +95,7 @@ struct SampleOptions {
 struct EvalOptions : TextFiles {
   std::string checkpoint, logits, gradients;
   std::vector<std::string> pairs, choices, hellaswag;  // files of questions; only one kind, and no --data
-  int batch = 8, threads = 0;
+  int batch = 8, context = 0, threads = 0;  // context 0: the model's
   bool json = false, force = false;
 };
 

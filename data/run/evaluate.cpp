@@ -11,11 +11,15 @@
 
 int64_t validation_batches(const Dataset& data, int B) { return (static_cast<int64_t>(data.val.size()) + B - 1) / B; }
 
+int validation_length(const Model& model, const Dataset& data) {
+  return std::min(model.config.context, data.val.longest());
+}
+
 double evaluate(const Model& model, const Activations& activations, const Dataset& data, int B, int64_t batches,
                 const std::function<bool(int64_t done, int64_t total)>& go_on, Group* group) {
   Group alone;
   Group& ranks = group ? *group : alone;
-  const int T = model.config.context;
+  const int T = validation_length(model, data);
   const size_t all = data.val.size(), wanted = batches == 0 ? all : std::min(all, static_cast<size_t>(batches) * B);
   Rows rows;
   for (size_t i = 0; i < wanted; ++i) rows.add(data.val[i * all / wanted]);
@@ -34,7 +38,7 @@ double evaluate(const Model& model, const Activations& activations, const Datase
 }
 
 Answers count_answers(const Model& model, const Activations& activations, const Dataset& data) {
-  const int T = model.config.context;
+  const int T = validation_length(model, data);
   const auto V = static_cast<size_t>(model.config.vocab_size);
   const Buffer logits = allocate(checked_product({static_cast<size_t>(T), V}));
   Answers answers;

@@ -13,7 +13,11 @@ inline constexpr double kStuckWithin = 0.02;
 // The number of batches of B rows in the validation split.
 int64_t validation_batches(const Dataset& data, int B);
 
-// Returns the mean loss in nats per token, in batches of B rows of the model's context. Measures at most `batches` of
+// The length T of the rows in which the functions below read the validation split: the model's context, or less if no
+// row is as long.
+int validation_length(const Model& model, const Dataset& data);
+
+// Returns the mean loss in nats per token, in batches of B rows of T tokens. Measures at most `batches` of
 // them, spread evenly over the windows; 0 means all. Calls go_on(batches done, total) before each batch; if it returns
 // false, the result is NaN. If `group` is given, its ranks share the batches; the result is bit-identical.
 double evaluate(const Model& model, const Activations& activations, const Dataset& data, int B, int64_t batches,

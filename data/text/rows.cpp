@@ -7,7 +7,12 @@
 void Rows::add(std::span<const TokenWindow> row) {
   windows_.insert(windows_.end(), row.begin(), row.end());
   ends_.push_back(windows_.size());
-  for (const TokenWindow& window : row) targets_ += static_cast<size_t>(window.targets);
+  int length = 0;
+  for (const TokenWindow& window : row) {
+    targets_ += static_cast<size_t>(window.targets);
+    length += window.length;
+  }
+  longest_ = std::max(longest_, length);
 }
 
 std::span<const TokenWindow> Rows::operator[](size_t r) const {

@@ -26,11 +26,13 @@ class Rows {
   std::span<const TokenWindow> operator[](size_t r) const;
   const std::vector<TokenWindow>& windows() const { return windows_; }  // of all rows
   size_t targets() const { return targets_; }                           // that count, in all rows
+  int longest() const { return longest_; }                              // row, in tokens
 
  private:
   std::vector<TokenWindow> windows_;
   std::vector<size_t> ends_;  // row r ends before window ends_[r]
   size_t targets_ = 0;
+  int longest_ = 0;
 };
 
 // Returns a window for each document, or several if it has more than T targets. The first token of a document is no
