@@ -189,7 +189,8 @@ class Study:
         return text.split("\n", 1)[1] if skip else text
 
     def store_note(self, label, note):
-        (self.folder / f"{label}.json").write_text(json.dumps(note, indent=1) + "\n")
+        text = json.dumps(note, indent=1).replace(f"{ROOT}/", "")
+        (self.folder / f"{label}.json").write_text(text + "\n")
 
     def publish(self, figure, markdown):
         """Writes the picture next to the script, and the table between its marks in README.md."""
