@@ -72,12 +72,10 @@ double processor_seconds() {
 template <class F>
 double on_all_threads(F f) {
   std::vector<double> used(static_cast<size_t>(max_threads()));
-  parallel_for(max_threads(), 1, kWorthSharing, [&](int begin, int end) {
-    for (int thread = begin; thread < end; ++thread) {
-      const double start = processor_seconds();
-      f(thread);
-      used[static_cast<size_t>(thread)] = processor_seconds() - start;
-    }
+  parallel_equal_tasks(max_threads(), [&](int thread) {
+    const double start = processor_seconds();
+    f(thread);
+    used[thread] = processor_seconds() - start;
   });
   return *std::ranges::max_element(used);
 }

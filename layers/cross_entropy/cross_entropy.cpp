@@ -52,15 +52,13 @@ float row_loss(float* dlogits, const float* logits, int target, float scale, int
 
 void cross_entropy(float* losses, float* dlogits, const float* logits, const int* targets, float scale, int N,
                    int V, LogitLimits limits) {
-  parallel_for(N, 1, 40 * static_cast<size_t>(V), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      const size_t row = static_cast<size_t>(n) * V;
-      if (targets[n] == kIgnore) {
-        losses[n] = 0;
-        if (dlogits) std::fill_n(dlogits + row, V, 0.f);
-      } else {
-        losses[n] = row_loss(dlogits ? dlogits + row : nullptr, logits + row, targets[n], scale, V, limits);
-      }
+  parallel_each(N, 40 * static_cast<size_t>(V), [&](size_t n) {
+    const size_t row = n * V;
+    if (targets[n] == kIgnore) {
+      losses[n] = 0;
+      if (dlogits) std::fill_n(dlogits + row, V, 0.f);
+    } else {
+      losses[n] = row_loss(dlogits ? dlogits + row : nullptr, logits + row, targets[n], scale, V, limits);
     }
   });
 }
@@ -73,8 +71,8 @@ int classifier_rows(int N, int V) {
 void head_forward(float* logits, const float* x, const Head& p, int N, int C, int V) {
   linear_forward(logits, x, p, {N, C, V});
   if (p.limits.cap == 0) return;
-  parallel_for(N, 1, 40 * static_cast<size_t>(V), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) soft_cap(logits + static_cast<size_t>(n) * V, nullptr, 1, p.limits.cap, V);
+  parallel_each(N, 40 * static_cast<size_t>(V), [&](size_t n) {
+    soft_cap(logits + n * V, nullptr, 1, p.limits.cap, V);
   });
 }
 

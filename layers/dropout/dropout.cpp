@@ -48,8 +48,7 @@ void dropout_line(float* x, uint64_t key, float p, int begin, int n) {
 
 void dropout_apply(float* x, const Dropout& dropout, int layer, DropoutSite site, int B, int T, int C) {
   if (dropout.p == 0) return;
-  parallel_for(B * T, 1, 4 * static_cast<size_t>(C), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n)
-      dropout_line(x + static_cast<size_t>(n) * C, dropout.key(n / T, layer, site, n % T), dropout.p, 0, C);
+  parallel_each(B * T, 4 * static_cast<size_t>(C), [&](size_t n) {
+    dropout_line(x + n * C, dropout.key(n / T, layer, site, n % T), dropout.p, 0, C);
   });
 }

@@ -5,16 +5,14 @@
 #include "layers/kernels/parallel.hpp"
 
 void embedding_forward(float* x, const int* tokens, const float* weight, int N, int C, float scale) {
-  parallel_for(N, 1, C, [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      float* to = x + static_cast<size_t>(n) * C;
-      const float* from = weight + static_cast<size_t>(tokens[n]) * C;
-      if (scale == 1) {
-        std::memcpy(to, from, C * sizeof(float));
-        continue;
-      }
-      for (int c = 0; c < C; ++c) to[c] = scale * from[c];
+  parallel_each(N, C, [&](size_t n) {
+    float* to = x + n * C;
+    const float* from = weight + static_cast<size_t>(tokens[n]) * C;
+    if (scale == 1) {
+      std::memcpy(to, from, C * sizeof(float));
+      return;
     }
+    for (int c = 0; c < C; ++c) to[c] = scale * from[c];
   });
 }
 

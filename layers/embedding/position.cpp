@@ -10,12 +10,10 @@
 #include "layers/kernels/reductions.hpp"
 
 void position_forward(float* x, const float* weight, const Positions& positions, int C) {
-  parallel_for(positions.B * positions.T, 1, C, [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      float* row = x + static_cast<size_t>(n) * C;
-      const float* position = weight + static_cast<size_t>(positions.of(n)) * C;
-      for (int c = 0; c < C; ++c) row[c] += position[c];
-    }
+  parallel_each(positions.B * positions.T, C, [&](size_t n) {
+    float* row = x + n * C;
+    const float* position = weight + static_cast<size_t>(positions.of(n)) * C;
+    for (int c = 0; c < C; ++c) row[c] += position[c];
   });
 }
 
@@ -56,18 +54,16 @@ namespace {
 void rotate(float* x, float direction, const RopeTable& table, const Positions& positions, int heads, int D,
             size_t stride) {
   const int half = table.half;
-  parallel_for(positions.B * positions.T, 1, 3 * static_cast<size_t>(heads) * D, [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      const size_t at = static_cast<size_t>(positions.of(n)) * half;
-      const float *cosine = table.cosine.get() + at, *sine = table.sine.get() + at;
-      for (int h = 0; h < heads; ++h) {
-        float* a = x + n * stride + static_cast<size_t>(h) * D;
-        float* b = a + half;
-        for (int i = 0; i < half; ++i) {
-          const float a0 = a[i], b0 = b[i], s = direction * sine[i];
-          a[i] = a0 * cosine[i] - b0 * s;
-          b[i] = a0 * s + b0 * cosine[i];
-        }
+  parallel_each(positions.B * positions.T, 3 * static_cast<size_t>(heads) * D, [&](size_t n) {
+    const size_t at = static_cast<size_t>(positions.of(n)) * half;
+    const float *cosine = table.cosine.get() + at, *sine = table.sine.get() + at;
+    for (int h = 0; h < heads; ++h) {
+      float* a = x + n * stride + static_cast<size_t>(h) * D;
+      float* b = a + half;
+      for (int i = 0; i < half; ++i) {
+        const float a0 = a[i], b0 = b[i], s = direction * sine[i];
+        a[i] = a0 * cosine[i] - b0 * s;
+        b[i] = a0 * s + b0 * cosine[i];
       }
     }
   });

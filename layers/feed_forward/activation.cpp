@@ -71,9 +71,7 @@ struct Silu {
 // Calls f(row) for every row. An exponential costs about twenty elementary operations.
 template <class F>
 void each_row(int N, int width, F f) {
-  parallel_for(N, 1, 20 * static_cast<size_t>(width), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) f(static_cast<size_t>(n));
-  });
+  parallel_each(N, 20 * static_cast<size_t>(width), f);
 }
 
 template <class Curve>

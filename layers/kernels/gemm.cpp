@@ -413,21 +413,19 @@ void multiply_on_all_threads(const Product& p) {
   const bool share = static_cast<double>(p.M) * p.N * p.K >= 4. * kWorthSharing;
   const int threads = share ? max_threads() : 1;
   const Grid grid = grid_of(p.M, p.N, threads);
-  parallel_for(threads, 1, kWorthSharing, [&](int begin, int end) {
-    for (int thread = begin; thread < end; ++thread) {
-      const int row = thread / grid.across, column = thread % grid.across;
-      const int i0 = part_end(p.M, 1, row, grid.down), i1 = part_end(p.M, 1, row + 1, grid.down);
-      const int j0 = part_end(p.N, W, column, grid.across), j1 = part_end(p.N, W, column + 1, grid.across);
-      if (i0 == i1 || j0 == j1) continue;
-      Product part = p;
-      part.c += i0 * p.ldc + j0;
-      part.a.data += i0 * p.a.row;
-      part.b.data += j0 * p.b.col;
-      part.M = i1 - i0;
-      part.N = j1 - j0;
-      if (part.options.bias) part.options.bias += j0;
-      multiply_on_one_thread(part);
-    }
+  parallel_equal_tasks(threads, [&](int thread) {
+    const int row = thread / grid.across, column = thread % grid.across;
+    const int i0 = part_end(p.M, 1, row, grid.down), i1 = part_end(p.M, 1, row + 1, grid.down);
+    const int j0 = part_end(p.N, W, column, grid.across), j1 = part_end(p.N, W, column + 1, grid.across);
+    if (i0 == i1 || j0 == j1) return;
+    Product part = p;
+    part.c += i0 * p.ldc + j0;
+    part.a.data += i0 * p.a.row;
+    part.b.data += j0 * p.b.col;
+    part.M = i1 - i0;
+    part.N = j1 - j0;
+    if (part.options.bias) part.options.bias += j0;
+    multiply_on_one_thread(part);
   });
 }
 

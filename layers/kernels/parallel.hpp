@@ -56,6 +56,14 @@ void parallel_for(int n, int grain, size_t work, F f) {
   }
 }
 
+// Calls f(i) for each item i of [0, n).
+template <class F>
+void parallel_each(int n, size_t work, F f) {
+  parallel_for(n, 1, work, [&](int begin, int end) {
+    for (int i = begin; i < end; ++i) f(static_cast<size_t>(i));
+  });
+}
+
 // Runs f() on all threads. They share each parallel_for() in it, and do not wait for each other between the loops, so
 // no loop in f may read what another writes. `work` is the total cost in elementary operations.
 template <class F>
@@ -88,7 +96,5 @@ void parallel_tasks(int tasks, F f) {
 // finds what it wrote in its cache.
 template <class F>
 void parallel_equal_tasks(int tasks, F f) {
-  parallel_for(tasks, 1, kWorthSharing, [&](int begin, int end) {
-    for (int task = begin; task < end; ++task) f(task);
-  });
+  parallel_each(tasks, kWorthSharing, f);
 }

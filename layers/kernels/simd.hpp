@@ -203,6 +203,16 @@ inline double sum(Vec v) {
   const Halves halves = widen(v);
   return sum(halves.low + halves.high);
 }
+// Σx² in double, because float would lose the last digits of a sum over millions.
+struct Squares {
+  Half low = {}, high = {};
+  void add(Vec x) {
+    const Halves v = widen(x);
+    low += v.low * v.low;
+    high += v.high * v.high;
+  }
+  double sum() const { return simd::sum(low + high); }
+};
 // Σ a·b. Each lane sums in float; the lanes are added in double.
 inline double dot(const float* a, const float* b, int n) {
   Vec products = {};

@@ -14,9 +14,8 @@ constexpr int kRows = 64;  // rows of a product that a thread takes at a time
 // Calls f(first row, rows) for pieces of n rows of `cost` multiply-adds each.
 template <class F>
 void for_pieces(int n, size_t cost, const F& f) {
-  parallel_for((n + kRows - 1) / kRows, 1, kRows * cost, [&](int begin, int end) {
-    for (int i = begin; i < end; ++i) f(i * kRows, std::min(kRows, n - i * kRows));
-  });
+  parallel_each((n + kRows - 1) / kRows, kRows * cost,
+                [&](int i) { f(i * kRows, std::min(kRows, n - i * kRows)); });
 }
 
 void scale(float* x, float factor, size_t n) {

@@ -55,9 +55,7 @@ void each_expert(const Sorted& sorted, const Config& config, int N, F f) {
 // Calls f(row of the expert, row of the token) for all rows of C numbers.
 template <class F>
 void each_row(const Rows& rows, int C, F f) {
-  parallel_for(rows.count, 1, C, [&](int begin, int end) {
-    for (int r = begin; r < end; ++r) f(static_cast<size_t>(r), static_cast<size_t>(rows.token ? rows.token[r] : r));
-  });
+  parallel_each(rows.count, C, [&](size_t r) { f(r, rows.token ? static_cast<size_t>(rows.token[r]) : r); });
 }
 
 // Returns the expert's rows of x (N,C). Copies them to `to`, unless the expert has all rows.

@@ -9,13 +9,8 @@ namespace {
 
 constexpr const char* kBias = "selection_bias";
 
-// Calls f(n) for every row of E numbers.
-template <class F>
-void each_row(int N, int E, F f) {
-  parallel_for(N, 1, 20 * static_cast<size_t>(E), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) f(static_cast<size_t>(n));
-  });
-}
+// The elementary operations for E numbers. An exponential costs about twenty.
+size_t cost_of(int E) { return 20 * static_cast<size_t>(E); }
 
 // Turns logits into s. Returns log Σ exp l.
 float softmax(float* l, int E) {
@@ -59,7 +54,7 @@ RouterSaved declare_router_saved(Layout& layout, const Config& config, const std
 void router_forward(const RouterSaved& saved, const float* u, const Router& p, const Config& config, int N) {
   const int E = config.experts, k = config.experts_per_token;
   linear_forward(saved.scores, u, p.linear, {N, config.channels, E});
-  each_row(N, k * E, [&](size_t n) {
+  parallel_each(N, cost_of(k * E), [&](size_t n) {
     float *s = saved.scores + n * E, *chosen = saved.chosen + n * k, *weights = saved.weights + n * k, sum = 0;
     saved.lse[n] = softmax(s, E);
     for (int j = 0; j < k; ++j) {
@@ -85,7 +80,7 @@ void router_backward(float* d, const RouterSaved& saved, const Config& config, f
   for (int i = 0; i < E; ++i)
     balance[i] = config.router_loss * scale * static_cast<float>(E) * static_cast<float>(load[i]) /
                  static_cast<float>(size_t(N) * k);
-  each_row(N, E, [&](size_t n) {
+  parallel_each(N, cost_of(E), [&](size_t n) {
     const float *s = saved.scores + n * E, *chosen = saved.chosen + n * k, *weights = saved.weights + n * k;
     float *dl = d + n * E, sum = 0, mean = 0;
     for (int i = 0; i < E; ++i) {

@@ -73,20 +73,18 @@ void backward_row(float* dx, const Sums& sums, const float* dy, const float* x, 
 void row_norm_forward(float* y, const NormSaved& saved, const float* x, const Norm& norm, int N, int C, bool) {
   const Norm p = without_offset(norm, C);
   const bool centered = p.kind == NormKind::layernorm;
-  parallel_for(N, 1, 4 * static_cast<size_t>(C), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      const float* in = x + static_cast<size_t>(n) * C;
-      float* out = y + static_cast<size_t>(n) * C;
-      const float mean = centered ? row_mean(in, C) : 0;
-      const float rstd = static_cast<float>(1 / std::sqrt(row_variance(in, mean, C) + p.eps));
-      sweep(C, [&](int i, int lanes) {
-        Vec v = (load(in + i, lanes) - mean) * rstd * load(p.gain + i, lanes);
-        if (p.bias) v += load(p.bias + i, lanes);
-        store(out + i, v, lanes);
-      });
-      if (centered) saved.mean[n] = mean;
-      saved.rstd[n] = rstd;
-    }
+  parallel_each(N, 4 * static_cast<size_t>(C), [&](size_t n) {
+    const float* in = x + n * C;
+    float* out = y + n * C;
+    const float mean = centered ? row_mean(in, C) : 0;
+    const float rstd = static_cast<float>(1 / std::sqrt(row_variance(in, mean, C) + p.eps));
+    sweep(C, [&](int i, int lanes) {
+      Vec v = (load(in + i, lanes) - mean) * rstd * load(p.gain + i, lanes);
+      if (p.bias) v += load(p.bias + i, lanes);
+      store(out + i, v, lanes);
+    });
+    if (centered) saved.mean[n] = mean;
+    saved.rstd[n] = rstd;
   });
 }
 

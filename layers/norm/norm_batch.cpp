@@ -25,18 +25,17 @@ void column_sums(std::vector<double>& sums, int N, int C, F f) {
   thread_local std::vector<double> parts;  // (blocks, width)
   parts.resize(blocks * width);
   double* const first = parts.data();
-  parallel_for(blocks, 1, kRowBlock * width * 4, [&](int begin, int end) {
-    for (int block = begin; block < end; ++block)
-      sweep(C, [&](int i, int lanes) {
-        simd::Half low = {}, high = {};
-        for (int n = block * kRowBlock; n < std::min(N, (block + 1) * kRowBlock); ++n) {
-          const simd::Halves v = simd::widen(f(static_cast<size_t>(n) * C, i, lanes));
-          low += v.low;
-          high += v.high;
-        }
-        std::memcpy(first + block * width + i, &low, sizeof low);
-        std::memcpy(first + block * width + i + W / 2, &high, sizeof high);
-      });
+  parallel_each(blocks, kRowBlock * width * 4, [&](int block) {
+    sweep(C, [&](int i, int lanes) {
+      simd::Half low = {}, high = {};
+      for (int n = block * kRowBlock; n < std::min(N, (block + 1) * kRowBlock); ++n) {
+        const simd::Halves v = simd::widen(f(static_cast<size_t>(n) * C, i, lanes));
+        low += v.low;
+        high += v.high;
+      }
+      std::memcpy(first + block * width + i, &low, sizeof low);
+      std::memcpy(first + block * width + i + W / 2, &high, sizeof high);
+    });
   });
   sums.assign(width, 0);
   for (int block = 0; block < blocks; ++block)
@@ -71,15 +70,13 @@ void batchnorm_forward(float* y, const NormSaved& saved, const float* x, const N
   }
   const std::vector<float> deviations = reciprocal_deviations(variance, p.eps, C);
   const float* r = deviations.data();
-  parallel_for(N, 1, 2 * static_cast<size_t>(C), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      const size_t row = static_cast<size_t>(n) * C;
-      sweep(C, [&](int i, int lanes) {
-        Vec v = (load(x + row + i, lanes) - load(mean + i, lanes)) * load(r + i, lanes) * load(p.gain + i, lanes);
-        if (p.bias) v += load(p.bias + i, lanes);
-        store(y + row + i, v, lanes);
-      });
-    }
+  parallel_each(N, 2 * static_cast<size_t>(C), [&](size_t n) {
+    const size_t row = n * C;
+    sweep(C, [&](int i, int lanes) {
+      Vec v = (load(x + row + i, lanes) - load(mean + i, lanes)) * load(r + i, lanes) * load(p.gain + i, lanes);
+      if (p.bias) v += load(p.bias + i, lanes);
+      store(y + row + i, v, lanes);
+    });
   });
 }
 
@@ -102,15 +99,13 @@ void batchnorm_backward(float* dx, const Norm& g, const float* dy, const float* 
     g.gain[c] += static_cast<float>(dots[c]);              // y = gain·x̂ + bias
     if (g.bias) g.bias[c] += static_cast<float>(sums[c]);  // y = gain·x̂ + bias
   }
-  parallel_for(N, 1, 4 * static_cast<size_t>(C), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      const size_t row = static_cast<size_t>(n) * C;
-      sweep(C, [&](int i, int lanes) {
-        const Vec d = load(dy + row + i, lanes) - load(mean_dy + i, lanes);
-        const Vec back = d - xhat(row, i, lanes) * load(mean_dot + i, lanes);
-        store(dx + row + i, load(p.gain + i, lanes) * load(r + i, lanes) * back, lanes);
-      });
-    }
+  parallel_each(N, 4 * static_cast<size_t>(C), [&](size_t n) {
+    const size_t row = n * C;
+    sweep(C, [&](int i, int lanes) {
+      const Vec d = load(dy + row + i, lanes) - load(mean_dy + i, lanes);
+      const Vec back = d - xhat(row, i, lanes) * load(mean_dot + i, lanes);
+      store(dx + row + i, load(p.gain + i, lanes) * load(r + i, lanes) * back, lanes);
+    });
   });
   const float unbiased = N > 1 ? static_cast<float>(N) / static_cast<float>(N - 1) : 1;  // the variance of one row is 0
   for (int c = 0; c < C; ++c) {

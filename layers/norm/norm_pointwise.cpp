@@ -31,15 +31,13 @@ constexpr int kCost = 25;  // elementary operations per element, mostly the expo
 template <class Curve>
 void forward(float* y, const float* x, const Norm& p, int N, int C) {
   const float alpha = *p.alpha, shift = p.shift ? *p.shift : 0;
-  parallel_for(N, 1, kCost * static_cast<size_t>(C), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      const size_t row = static_cast<size_t>(n) * C;
-      sweep(C, [&](int i, int lanes) {
-        Vec v = Curve::y(alpha * load(x + row + i, lanes) + shift) * load(p.gain + i, lanes);
-        if (p.bias) v += load(p.bias + i, lanes);
-        store(y + row + i, v, lanes);
-      });
-    }
+  parallel_each(N, kCost * static_cast<size_t>(C), [&](size_t n) {
+    const size_t row = n * C;
+    sweep(C, [&](int i, int lanes) {
+      Vec v = Curve::y(alpha * load(x + row + i, lanes) + shift) * load(p.gain + i, lanes);
+      if (p.bias) v += load(p.bias + i, lanes);
+      store(y + row + i, v, lanes);
+    });
   });
 }
 

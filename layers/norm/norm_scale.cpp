@@ -12,14 +12,12 @@ using simd::store;
 using simd::sweep;
 
 void scalenorm_forward(float* y, const NormSaved& saved, const float* x, const Norm& p, int N, int C, bool) {
-  parallel_for(N, 1, 3 * static_cast<size_t>(C), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      const float* in = x + static_cast<size_t>(n) * C;
-      float* out = y + static_cast<size_t>(n) * C;
-      saved.rstd[n] = static_cast<float>(1 / std::sqrt(dot(in, in, C) + C * static_cast<double>(p.eps)));
-      const float factor = *p.gain * saved.rstd[n];
-      sweep(C, [&](int i, int lanes) { store(out + i, load(in + i, lanes) * factor, lanes); });
-    }
+  parallel_each(N, 3 * static_cast<size_t>(C), [&](size_t n) {
+    const float* in = x + n * C;
+    float* out = y + n * C;
+    saved.rstd[n] = static_cast<float>(1 / std::sqrt(dot(in, in, C) + C * static_cast<double>(p.eps)));
+    const float factor = *p.gain * saved.rstd[n];
+    sweep(C, [&](int i, int lanes) { store(out + i, load(in + i, lanes) * factor, lanes); });
   });
 }
 
@@ -28,16 +26,14 @@ void scalenorm_backward(float* dx, const Norm& g, const float* dy, const float* 
   thread_local std::vector<double> dots;  // (N) Σ dy·u of each row
   dots.resize(N);
   double* const along = dots.data();
-  parallel_for(N, 1, 6 * static_cast<size_t>(C), [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      const size_t row = static_cast<size_t>(n) * C;
-      const float r = saved.rstd[n], factor = *p.gain * r;
-      along[n] = static_cast<double>(r) * dot(dy + row, x + row, C);
-      const float back = static_cast<float>(along[n]) * r;  // u·Σ dy·u = x·r·Σ dy·u
-      sweep(C, [&](int i, int lanes) {
-        store(dx + row + i, factor * (load(dy + row + i, lanes) - load(x + row + i, lanes) * back), lanes);
-      });
-    }
+  parallel_each(N, 6 * static_cast<size_t>(C), [&](size_t n) {
+    const size_t row = n * C;
+    const float r = saved.rstd[n], factor = *p.gain * r;
+    along[n] = static_cast<double>(r) * dot(dy + row, x + row, C);
+    const float back = static_cast<float>(along[n]) * r;  // u·Σ dy·u = x·r·Σ dy·u
+    sweep(C, [&](int i, int lanes) {
+      store(dx + row + i, factor * (load(dy + row + i, lanes) - load(x + row + i, lanes) * back), lanes);
+    });
   });
   double sum = 0;
   for (int n = 0; n < N; ++n) sum += along[n];

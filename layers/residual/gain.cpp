@@ -11,12 +11,11 @@ Gain declare_gain(Layout& layout, const std::string& name, int channels, float s
 
 const float* gain_forward(float* y, const float* x, const Gain& p, int N, int C) {
   if (!p.present()) return x;
-  parallel_for(N, 1, C, [&](int begin, int end) {
-    for (int n = begin; n < end; ++n)
-      for (int c = 0; c < C; ++c) {
-        const size_t i = static_cast<size_t>(n) * C + c;
-        y[i] = p.weight[p.single ? 0 : c] * x[i];
-      }
+  parallel_each(N, C, [&](size_t n) {
+    for (int c = 0; c < C; ++c) {
+      const size_t i = n * C + c;
+      y[i] = p.weight[p.single ? 0 : c] * x[i];
+    }
   });
   return y;
 }

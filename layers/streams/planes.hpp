@@ -22,9 +22,7 @@ void with_count(int S, F f) {
 // Calls f(k, s, j) for each coefficient k = (s, j), on one thread each.
 template <class F>
 void each_coefficient(int S, int N, F f) {
-  parallel_for(S * (S + 2), 1, 8 * static_cast<size_t>(N), [&](int begin, int end) {
-    for (int k = begin; k < end; ++k) f(k, k / (S + 2), k % (S + 2));
-  });
+  parallel_each(S * (S + 2), 8 * static_cast<size_t>(N), [&](int k) { f(k, k / (S + 2), k % (S + 2)); });
 }
 
 inline double sum_of(const float* x, int n) {

@@ -13,6 +13,7 @@
 #include "layers/kernels/simd.hpp"
 
 using simd::load;
+using simd::Squares;
 using simd::store;
 using simd::sweep;
 using simd::Vec;
@@ -22,17 +23,6 @@ namespace {
 constexpr double kDecay = -.8, kSmallestSize = 1e-3;
 constexpr float kFloor = 1e-30f;  // the smallest v
 constexpr int kMostPanels = 64;   // per tensor; each except the last has at least kStrip floats
-
-// Σx² in double.
-struct Squares {
-  simd::Half low = {}, high = {};
-  void add(Vec x) {
-    const simd::Halves v = simd::widen(x);
-    low += v.low * v.low;
-    high += v.high * v.high;
-  }
-  double sum() const { return simd::sum(low + high); }
-};
 
 // A tensor in an update. Anything but a matrix is treated as one row.
 struct Tensor {

@@ -27,9 +27,7 @@ Sums sum_chunks(size_t n, F f) {
   constexpr size_t kChunk = 1 << 13;
   const int chunks = static_cast<int>((n + kChunk - 1) / kChunk);
   std::vector<Sums> parts(chunks);
-  parallel_for(chunks, 1, kChunk, [&](int begin, int end) {
-    for (int i = begin; i < end; ++i) parts[i] = f(i * kChunk, std::min(n, (i + 1) * kChunk));
-  });
+  parallel_each(chunks, kChunk, [&](size_t i) { parts[i] = f(i * kChunk, std::min(n, (i + 1) * kChunk)); });
   Sums sums;
   for (const Sums& part : parts) sums += part;
   return sums;
@@ -381,13 +379,11 @@ void add_update_ratios(Statistics& rows, const Model& model, const float* before
 
 double model_update(const float* h, const float* h0, const int* targets, int N, int C) {
   std::vector<double> lengths(N);
-  parallel_for(N, 1, C, [&](int begin, int end) {
-    for (int n = begin; n < end; ++n) {
-      const size_t row = static_cast<size_t>(n) * C;
-      double squares = 0;
-      for (size_t i = row; i < row + C; ++i) squares += std::pow(static_cast<double>(h[i]) - h0[i], 2);
-      lengths[n] = targets[n] == kIgnore ? 0 : std::sqrt(squares);
-    }
+  parallel_each(N, C, [&](size_t n) {
+    const size_t row = n * C;
+    double squares = 0;
+    for (size_t i = row; i < row + C; ++i) squares += std::pow(static_cast<double>(h[i]) - h0[i], 2);
+    lengths[n] = targets[n] == kIgnore ? 0 : std::sqrt(squares);
   });
   double sum = 0;
   int counted = 0;

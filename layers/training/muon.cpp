@@ -141,13 +141,9 @@ template <class Add>
 void each_row_square(const float* x, const Panel& panel, Add add) {
   const int cols = panel.matrix->cols;
   for (int i = panel.begin; i < panel.end; ++i) {
-    simd::Half low = {}, high = {};
-    sweep(cols, [&](int j, int lanes) {
-      const simd::Halves v = simd::widen(load(x + size_t(i) * cols + j, lanes));
-      low += v.low * v.low;
-      high += v.high * v.high;
-    });
-    add(i, simd::sum(low + high));
+    simd::Squares squares;
+    sweep(cols, [&](int j, int lanes) { squares.add(load(x + size_t(i) * cols + j, lanes)); });
+    add(i, squares.sum());
   }
 }
 

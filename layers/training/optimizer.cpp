@@ -42,25 +42,16 @@ std::vector<Strip> strips_of(const std::vector<TensorSpec>& table) {
   return strips;
 }
 
-// Σx² in double, because float would lose the last digits of a sum over millions.
-double sum_of_squares(const float* x, size_t n) {
-  simd::Half low = {}, high = {};
-  sweep(static_cast<int>(n), [&](int i, int lanes) {
-    const simd::Halves v = simd::widen(load(x + i, lanes));
-    low += v.low * v.low;
-    high += v.high * v.high;
-  });
-  return simd::sum(low + high);
-}
-
 }  // namespace
 
 std::vector<double> gradient_squares(const float* gradients, const std::vector<TensorSpec>& table) {
   const std::vector<Strip> strips = strips_of(table);
   std::vector<double> squares(strips.size());
-  parallel_for(static_cast<int>(strips.size()), 1, kStrip, [&](int begin, int end) {
-    for (int i = begin; i < end; ++i)
-      squares[i] = sum_of_squares(gradients + strips[i].gradients, strips[i].size);
+  parallel_each(static_cast<int>(strips.size()), kStrip, [&](size_t i) {
+    simd::Squares of_strip;
+    const float* g = gradients + strips[i].gradients;
+    sweep(static_cast<int>(strips[i].size), [&](int j, int lanes) { of_strip.add(load(g + j, lanes)); });
+    squares[i] = of_strip.sum();
   });
   return squares;
 }
@@ -148,9 +139,7 @@ bool takes_all(const TensorSpec&) { return true; }
 template <class F>
 void for_each_strip(const std::vector<TensorSpec>& table, F f) {
   const std::vector<Strip> strips = strips_of(table);
-  parallel_for(static_cast<int>(strips.size()), 1, kStrip, [&](int begin, int end) {
-    for (int q = begin; q < end; ++q) f(strips[q]);
-  });
+  parallel_each(static_cast<int>(strips.size()), kStrip, [&](size_t q) { f(strips[q]); });
 }
 
 void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
