@@ -1,7 +1,6 @@
 #include "corpus.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 #include <unordered_set>
 
 #include "layers/config/enum_names.hpp"
@@ -140,12 +139,7 @@ const Grammar& story_grammar(std::string_view name) {
     for (const NamedGrammar& row : kStoryGrammars) all.emplace_back(row.source);
     return all;
   }();
-  std::vector<std::string> names;
-  for (const NamedGrammar& row : kStoryGrammars) {
-    if (name == row.name) return grammars[names.size()];
-    names.emplace_back(row.name);
-  }
-  throw std::invalid_argument("--grammar: " + unknown_name("grammar", std::string(name), names));
+  return grammars[static_cast<size_t>(&row_named(kStoryGrammars, "grammar", name) - kStoryGrammars)];
 }
 
 Story tell_story(uint64_t seed, uint64_t index, const Grammar& grammar) {

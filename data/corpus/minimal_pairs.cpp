@@ -104,7 +104,6 @@ int64_t write_pairs(const std::string& path, int64_t count, uint64_t seed, const
     for (const MinimalPair& pair : make_pairs(seed, index, grammar))
       file.write(to_ascii({{"sentence_good", pair.good}, {"sentence_bad", pair.bad}, {"field", name},
                            {"UID", pair.category}, {"pairID", written++}}) + "\n");
-  file.finish();
   file.publish();
   return written;
 }

@@ -1,7 +1,6 @@
 #include "formats.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "data/formats/gguf/gguf.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
@@ -33,17 +32,9 @@ const Format* format_of(const std::string& path) {
   return nullptr;
 }
 
-const Format& find_format(const std::string& name) {
-  for (const Format& row : formats())
-    if (name == row.name) return row;
-  throw std::invalid_argument(unknown_name("format", name, format_names()));
-}
+const Format& find_format(const std::string& name) { return row_named(formats(), "format", name); }
 
-std::vector<std::string> format_names() {
-  std::vector<std::string> names;
-  for (const Format& row : formats()) names.emplace_back(row.name);
-  return names;
-}
+std::vector<std::string> format_names() { return names_of(formats()); }
 
 std::vector<std::string> format_dtypes() {
   std::vector<std::string> all;

@@ -311,11 +311,8 @@ Command command_of(const KnownOptions& r, const Givens& givens, const std::strin
 // ---- words that are not options --------------------------------------------------------------------------
 
 const CommandRow& command_named(const std::string& word) {
-  Words names;
-  for (const CommandRow& row : commands()) {
+  for (const CommandRow& row : commands())
     if (word == row.name) return row;
-    names.emplace_back(row.name);
-  }
   constexpr const char* kForeign[][2] = {
       {"generate", "sample"}, {"chat", "sample"}, {"evaluate", "eval"}, {"finetune", "train --init-from RUN"},
       {"resume", "train --out RUN --resume"}, {"pretrain", "train"}, {"sweep", "compare"}};
@@ -326,7 +323,7 @@ const CommandRow& command_named(const std::string& word) {
     throw std::invalid_argument("the command comes before the options: train_gpt train " + shown + " ...");
   if (std::filesystem::exists(word))
     throw std::invalid_argument("'" + shown + "' is not a command: to train on it, write train_gpt train " + shown);
-  throw std::invalid_argument(unknown_name("command", shown, names));
+  throw std::invalid_argument(unknown_name("command", shown, names_of(commands())));
 }
 
 // Throws CommandLineExit if the words ask for help or for the version, or if a shell asks for completions.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/corpus/corpus.hpp"
 #include "data/corpus/town.hpp"
 #include "shared_settings.hpp"
 
@@ -131,8 +132,7 @@ void describe_tokenize(SettingTable<TokenizeOptions>& t) {
 }
 
 void describe_corpus(SettingTable<CorpusOptions>& t) {
-  std::vector<std::string> grammars;
-  for (const NamedGrammar& row : kStoryGrammars) grammars.emplace_back(row.name);
+  std::vector<std::string> grammars = names_of(kStoryGrammars);
   grammars.emplace_back(kTown);
   t.text("out", &CorpusOptions::out, "FILE", "output file; its entropy goes to FILE.nats");
   t.named("grammar", &CorpusOptions::grammar, grammars, "grammar of the text");

@@ -1,7 +1,6 @@
 #pragma once
 // Writes rows of options: one call for each option, by the kind of its value.
 
-#include <cctype>
 #include <functional>
 #include <optional>
 #include <string>
@@ -79,10 +78,11 @@ class SettingTable {
       std::invoke(place, o) = value_of(names, name, text);
     };
     const auto value = [place, &names](const Options& o) {
-      return toml(std::string(name_of(names, std::invoke(place, o))));
+      const std::optional<E> x = std::invoke(place, o);
+      return x ? toml(std::string(name_of(names, *x))) : "";
     };
     Row& row = computed(name, "NAME", help, traits, needs, set, value);
-    for (const auto& entry : names) row.choices.emplace_back(entry.name);
+    row.choices = names_of(names);
     return row;
   }
 

@@ -70,10 +70,3 @@ auto find_setting(const Settings& settings, const std::string& name) -> decltype
     if (s.name == name || (!name.empty() && s.earlier == name)) return &s;
   return nullptr;
 }
-
-template <class Settings>
-std::vector<std::string> names_of(const Settings& settings) {
-  std::vector<std::string> names;
-  for (const Setting& s : settings) names.push_back(s.name);
-  return names;
-}

@@ -1,6 +1,5 @@
 #include "settings_file.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "command_settings.hpp"

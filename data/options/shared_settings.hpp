@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "data/corpus/corpus.hpp"
 #include "data/text/documents.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "setting_table.hpp"
@@ -70,7 +69,7 @@ void describe_json_lines(SettingTable<Options>& t) {
   const auto value = [](const Options& o) { return o.chat ? toml(std::string(o.chat->name)) : ""; };
   auto& chat = t.computed("chat-template", "NAME", "how a conversation is written (default: chatml)", {.text = true},
                           {}, set, value);
-  for (const ChatTemplate& row : chat_templates()) chat.choices.emplace_back(row.name);
+  chat.choices = names_of(chat_templates());
 }
 
 template <class Options>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <stdexcept>
 #include <string_view>
 #include <variant>
 
@@ -110,14 +109,8 @@ void describe_rows(TrainTable& t) {
   auto& documents = describe_documents(t, &TrainOptions::documents);
   documents.value = [](const TrainOptions& o) { return o.documents.empty() ? "" : toml(o.documents); };
   documents.open_by_default = true;
-  const auto set = [](TrainOptions& o, const std::string& text) { o.packing = value_of(kPackings, "packing", text); };
-  const auto value = [](const TrainOptions& o) {
-    return o.packing ? toml(std::string(name_of(kPackings, *o.packing))) : "";
-  };
-  auto& packing = t.computed("packing", "NAME",
-                             "what fills a row: a window, whole documents, or one",
-                             {.text = true}, {}, set, value);
-  for (const auto& entry : kPackings) packing.choices.emplace_back(entry.name);
+  t.choice("packing", kPackings, &TrainOptions::packing, "what fills a row: a window, whole documents, or one",
+           {.text = true});
 }
 
 }  // namespace
@@ -227,7 +220,7 @@ void describe_optimizer(TrainTable& t) {
              {.common = true}, {},
              [](TrainOptions& o, const std::string& name) { o.optimizer = &run_optimizer(name); },
              [](const TrainOptions& o) { return toml(std::string(o.optimizer->name)); });
-  for (const RunOptimizer& row : run_optimizers()) t.rows.back().choices.emplace_back(row.name);
+  t.rows.back().choices = names_of(run_optimizers());
   t.number("weight-decay", by(&OptimizerOptions::weight_decay), 0, 100, "weight decay of matrices", {},
            {trains(decays)});
   t.flag("cautious-decay", by(&OptimizerOptions::cautious_decay),

@@ -76,12 +76,7 @@ std::vector<std::string> ChatTemplate::special_names() const {
 std::span<const ChatTemplate> chat_templates() { return kTemplates; }
 
 const ChatTemplate& find_chat_template(const std::string& name) {
-  std::vector<std::string> names;
-  for (const ChatTemplate& row : kTemplates) {
-    if (row.name == name) return row;
-    names.emplace_back(row.name);
-  }
-  throw std::invalid_argument("--chat-template: " + unknown_name("chat template", name, names));
+  return row_named(kTemplates, "chat template", name);
 }
 
 const ChatTemplate& usual_chat_template(const Tokenizer* tokenizer) {

@@ -27,12 +27,23 @@ std::string nearest_name(std::string_view given, const std::vector<std::string>&
 // "unknown WHAT 'postt': did you mean 'post'? (one of post pre ...)"
 std::string unknown_name(std::string_view what, std::string_view given, const std::vector<std::string>& known);
 
+// The names of a table's rows.
+template <class Rows>
+std::vector<std::string> names_of(const Rows& rows) {
+  std::vector<std::string> names;
+  for (const auto& row : rows) names.emplace_back(row.name);
+  return names;
+}
+
+// Returns the row with this name. Throws std::invalid_argument that names the nearest.
+template <class Rows>
+const auto& row_named(const Rows& rows, std::string_view what, std::string_view name) {
+  for (const auto& row : rows)
+    if (name == row.name) return row;
+  throw std::invalid_argument(unknown_name(what, name, names_of(rows)));
+}
+
 template <class E, size_t N>
 E value_of(const Named<E> (&names)[N], std::string_view what, std::string_view given) {
-  std::vector<std::string> known;
-  for (const auto& entry : names) {
-    if (given == entry.name) return entry.value;
-    known.emplace_back(entry.name);
-  }
-  throw std::invalid_argument(unknown_name(what, given, known));
+  return row_named(names, what, given).value;
 }

@@ -8,19 +8,11 @@ template <auto member, const auto& names>
 constexpr FieldChoice kChoice = {
     [](const Config& c) { return name_of(names, c.*member); },
     [](Config& c, std::string_view field, std::string_view name) { c.*member = value_of(names, field, name); },
-    [] {
-      std::vector<std::string> all;
-      for (const auto& entry : names) all.emplace_back(entry.name);
-      return all;
-    }};
+    [] { return names_of(names); }};
 
 constexpr FieldChoice kPlacement = {[](const Config& c) { return c.placement.c_str(); },
                                [](Config& c, std::string_view, std::string_view name) { c.placement = name; },
-                               [] {
-                                 std::vector<std::string> all;
-                                 for (const Placement& row : placements()) all.emplace_back(row.name);
-                                 return all;
-                               },
+                               [] { return names_of(placements()); },
                                [] {
                                  std::vector<std::string> all;
                                  for (const Placement& row : placements())

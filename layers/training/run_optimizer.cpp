@@ -1,8 +1,6 @@
 #include "run_optimizer.hpp"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 
 #include "adafactor.hpp"
 #include "layers/config/enum_names.hpp"
@@ -31,10 +29,5 @@ bool RunOptimizer::reads(bool Optimizer::*option) const {
 std::span<const RunOptimizer> run_optimizers() { return kRunOptimizers; }
 
 const RunOptimizer& run_optimizer(std::string_view name) {
-  std::vector<std::string> known;
-  for (const RunOptimizer& row : kRunOptimizers) {
-    if (name == row.name) return row;
-    known.emplace_back(row.name);
-  }
-  throw std::invalid_argument(unknown_name("optimizer", name, known));
+  return row_named(kRunOptimizers, "optimizer", name);
 }
