@@ -84,7 +84,6 @@ TEST_CASE("a folder that cannot be listed is an error, and not an empty folder",
   std::filesystem::current_path(here);
   CHECK(why([&] {  // it should remove leftovers, and continues if it cannot
           WholeFile file(f.path("whole"));
-          file.finish();
           file.publish();
         }) == "");
   CHECK(names_in(f.path("none")).empty());
@@ -95,7 +94,6 @@ TEST_CASE("a file's bytes are on disk before it gets its name", "[files]") {
   WholeFile file(f.path("x"));
   file.write("12345");
   calls.clear();
-  file.finish();
   file.publish();
   CHECK(calls == "fsync 5, rename, ");
   CHECK(f.read("x") == "12345");

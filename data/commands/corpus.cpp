@@ -18,10 +18,7 @@ namespace {
 // Writes lines, each a `unit`, unless the path is empty.
 void write_lines(const std::string& path, const std::string& lines, const char* unit) {
   if (path.empty()) return;
-  WholeFile file(path);
-  file.write(lines);
-  file.finish();
-  file.publish();
+  write_file(path, lines);
   std::printf("%s: %s\n", path.c_str(),
               counted(static_cast<double>(std::count(lines.begin(), lines.end(), '\n')), unit).c_str());
 }

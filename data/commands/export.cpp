@@ -57,9 +57,7 @@ void make_output(const std::string& out, bool is_folder, bool force) {
     replaced = earlier_export(out);
   }
   const fs::path folder = is_folder ? fs::path(out) : fs::path(out).parent_path();
-  std::error_code error;
-  if (!folder.empty()) fs::create_directories(folder, error);
-  if (error) fail_file("make the directory", folder.string(), error.value());
+  if (!folder.empty()) make_folder(folder.string());
   for (const std::string& file : replaced) remove_output(file);
 }
 

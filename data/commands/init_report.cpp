@@ -223,7 +223,6 @@ void run_init_report(const Command& command) {
   }
   if (std::find(grid.keys.begin(), grid.keys.end(), "layers") != grid.keys.end()) print_slopes(width, cells);
   if (!file) return;
-  file->finish();
   file->publish();
   std::printf("\nstatistics  %s\n", command.init_report.out.c_str());
 }

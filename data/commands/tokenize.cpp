@@ -183,10 +183,7 @@ void write_tokenizer(const TokenizeOptions& o, const Tokenizer& tokenizer, const
   const std::string bytes = tokenizer.bpe() ? to_json(*tokenizer.bpe()) : read_file(source, kLargestFile);
   const char* name = is_sentencepiece_model(bytes) ? "/tokenizer.model" : "/tokenizer.bin";
   if (tokenizer.bpe()) name = "/tokenizer.json";
-  WholeFile file(o.out + name);
-  file.write(bytes);
-  file.finish();
-  file.publish();
+  write_file(o.out + name, bytes);
 }
 
 }  // namespace
@@ -198,9 +195,7 @@ void run_tokenize(const TokenizeOptions& o) {
   std::string source;
   const Tokenizer tokenizer = tokenizer_for(o, source);
   const DocumentTokens around = around_documents(o, tokenizer);
-  std::error_code error;
-  fs::create_directories(o.out, error);
-  if (error) fail_file("make the directory", o.out, error.value());
+  make_folder(o.out);
   for (const std::string& file : replaced) remove_output(file);
   const bool wide = tokenizer.vocabulary() > 1 << 16;
   Shards train(o.out + "/train", static_cast<size_t>(o.shard_tokens), wide);

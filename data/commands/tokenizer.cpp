@@ -24,7 +24,6 @@ void run_tokenizer(const TokenizerOptions& options) {
     std::fprintf(stderr, "NOTE: the text has no more pairs to merge: %d tokens instead of %d\n", bpe.vocabulary(),
                  options.vocabulary);
   file.write(to_json(bpe));
-  file.finish();
   file.publish();
   const double bytes = static_cast<double>(text.bytes.size());
   std::printf("%s: %s from %s (%s, %.1f s), %.2f bytes per token\n", options.out.c_str(),

@@ -33,9 +33,7 @@ namespace {
 // Opens a run's log.txt and locks it. Returns -1 if another process holds the lock. The run inherits the open file and
 // with it the lock, so the lock lasts as long as the run.
 int claim_log(const Job& job) {
-  std::error_code error;
-  fs::create_directories(job.directory, error);
-  if (error) fail_file("make the directory", job.directory, error.value());
+  make_folder(job.directory);
   const std::string path = job.directory + "/log.txt";
   const int log = open_to_append(path);
   if (flock(log, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return log;

@@ -12,7 +12,6 @@
 #include "data/files/files.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/settings_file.hpp"
-#include "data/options/toml.hpp"
 #include "data/run/resume.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/errors.hpp"
@@ -351,8 +350,5 @@ void prepare_directory(const Comparison& c) {
   }
   if (!c.command.train.resume)
     for (const char* name : kTables) check_output(c.out() + "/" + name, c.command.train.force);
-  WholeFile file(path);
-  file.write(options);
-  file.finish();
-  file.publish();
+  write_file(path, options);
 }

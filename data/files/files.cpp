@@ -59,6 +59,12 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
+void make_folder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail_file("make the directory", path, error.value());
+}
+
 void remove_file(const std::string& path) {
   if (std::remove(path.c_str()) == 0 || errno == ENOENT || errno == ENOTDIR) return;
   if (errno != ENOTEMPTY && errno != EEXIST) fail_file("remove", path, errno);
@@ -165,9 +171,16 @@ void WholeFile::finish() {
 }
 
 void WholeFile::publish() {
+  finish();
   if (std::rename(partial_.c_str(), path_.c_str()) != 0) fail_file("write", path_, errno);
   partial_.clear();
   if (std::fclose(std::exchange(file_, nullptr)) != 0) fail_file("write", path_, errno);
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+  WholeFile file(path);
+  file.write(bytes);
+  file.publish();
 }
 
 void remove_output(const std::string& path) {
@@ -177,10 +190,7 @@ void remove_output(const std::string& path) {
 
 GrowingFile::GrowingFile(std::string path, std::string_view start)
     : path_(std::move(path)), file_(nullptr, std::fclose) {
-  WholeFile whole(path_);
-  whole.write(start);
-  whole.finish();
-  whole.publish();
+  write_file(path_, start);
   file_.reset(::fdopen(open_to_append(path_), "ab"));
   if (!file_) fail_file("write", path_, errno);
 }

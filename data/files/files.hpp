@@ -26,8 +26,8 @@ class WholeFile {
 
   void write(std::string_view bytes);
   void write(const void* data, size_t bytes);
-  void finish();   // flushes to the disk
-  void publish();  // renames; call finish() first
+  void publish();  // flushes to the disk and renames
+  void finish();   // flushes; call it for several files before publishing the first
 
  private:
   std::string path_, partial_;
@@ -35,6 +35,9 @@ class WholeFile {
   size_t written_ = 0, sent_ = 0;  // bytes so far; bytes that the disk has begun to write
   std::FILE* file_ = nullptr;
 };
+
+// Writes these bytes as a WholeFile.
+void write_file(const std::string& path, std::string_view bytes);
 
 // Removes a file that this program wrote, and its partial files left by killed processes.
 void remove_output(const std::string& path);
@@ -105,6 +108,9 @@ PathKind kind_of_path(const std::string& path);
 
 // Returns the names in a folder, sorted; none if it does not exist. Throws std::runtime_error if it cannot be listed.
 std::vector<std::string> names_in(const std::string& folder);
+
+// Makes a folder and those above it, unless they exist. Throws std::runtime_error.
+void make_folder(const std::string& path);
 
 // Removes a file or an empty folder if it exists; throws std::runtime_error if that fails. A folder that is not empty
 // stays: the write that would replace it reports the error.

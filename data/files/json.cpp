@@ -26,11 +26,7 @@ json parse_json(std::string_view text, int deepest) {
 
 json read_json(const std::string& path, size_t most) {
   const std::string text = read_file(path, most);
-  try {
-    return parse_json(text);
-  } catch (const std::runtime_error& error) {
-    throw std::runtime_error(path + " cannot be used: " + error.what());
-  }
+  return explained(path + " cannot be used: ", [&] { return parse_json(text); });
 }
 
 void for_each_json_line(std::string_view text, const std::string& name,

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -82,7 +82,6 @@ void write_npy(const std::string& path, const std::vector<uint64_t>& shape, cons
   WholeFile file(path);
   file.write(npy_header(shape));
   file.write(data_of({"", shape, values}));
-  file.finish();
   file.publish();
 }
 
@@ -104,6 +103,5 @@ void write_npz(const std::string& path, const std::vector<NpyArray>& arrays) {
   file.write(central + "PK\x05\x06" + little_endian(0, 4) + little_endian(entries.size(), 2) +
              little_endian(entries.size(), 2) + little_endian(central.size(), 4) + little_endian(end, 4) +
              little_endian(0, 2));
-  file.finish();
   file.publish();
 }

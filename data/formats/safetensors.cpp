@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -183,7 +182,7 @@ uint64_t StoredTensor::size() const { return elements(shape); }
 // ---- reading ---------------------------------------------------------------------------------------------
 
 void StoredTensors::open(std::shared_ptr<const InputFile> file) {
-  uint64_t length = 0, end = 0;
+  uint64_t length = 0;
   if (file->size() < kLengthBytes) file->fail(" is truncated: it is shorter than the length of a header");
   file->read(&length, sizeof length, 0);
   if (length > kLongestHeader)
@@ -195,13 +194,11 @@ void StoredTensors::open(std::shared_ptr<const InputFile> file) {
   file->read(text.data(), length, kLengthBytes);
   const uint64_t data = kLengthBytes + length, bytes = file->size() - data;
   HeaderReader header;
-  try {
+  const uint64_t end = explained(file->path() + " has a header that cannot be used: ", [&] {
     if (!text.starts_with('{')) throw std::runtime_error("it is no JSON object");
     json::sax_parse(text, &header);
-    end = checked_extents(header.tensors);
-  } catch (const std::runtime_error& error) {
-    file->fail(std::string(" has a header that cannot be used: ") + error.what());
-  }
+    return checked_extents(header.tensors);
+  });
   if (end != bytes)
     file->fail((end > bytes ? " is truncated" : " is corrupted") + (": its tensors take " + std::to_string(end)) +
                " bytes, and the file has " + std::to_string(bytes) + " for them");
@@ -311,6 +308,5 @@ void write_safetensors(const std::string& path, std::vector<NewTensor> tensors,
       file.write(bytes);
     }
   }
-  file.finish();
   file.publish();
 }

@@ -71,12 +71,9 @@ void write_config(const Trainer& t) {
   TrainOptions given = t.command.train;
   given.min_lr = t.options().min_lr;
   given.time_in_all = t.options().time_in_all;
-  WholeFile file(t.path("config.toml"));
-  file.write(std::string(kRunStart) + "; train_gpt train --config reads them back. Values after a # follow from the\n"
-             "# others.\n" +
-             to_toml(t.options(), given));
-  file.finish();
-  file.publish();
+  write_file(t.path("config.toml"), std::string(kRunStart) + "; train_gpt train --config reads them back. Values after "
+                                                             "a # follow from the\n# others.\n" +
+                                        to_toml(t.options(), given));
 }
 
 // ---- steps -----------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@
 #include "checkpoint_file.hpp"
 #include "data/formats/formats.hpp"
 #include "data/files/foreign_files.hpp"
-#include "data/strings/errors.hpp"
 #include "data/files/json.hpp"
 #include "data/strings/utf8.hpp"
 #include "history.hpp"
@@ -79,19 +78,14 @@ std::string next_run_directory(const std::string& name) {
 }
 
 DirectoryLock claim_directory(std::string& directory, const std::string& name, DirectoryLock::Kind kind) {
-  const auto make = [](const std::string& path) {
-    std::error_code error;
-    fs::create_directories(path, error);
-    if (error) fail_file("make the directory", path, error.value());
-  };
   if (!directory.empty()) {
-    make(directory);
+    make_folder(directory);
     return DirectoryLock(directory, kind);
   }
-  make("runs");
+  make_folder("runs");
   const DirectoryLock while_choosing("runs");
   directory = next_run_directory(name);
-  make(directory);
+  make_folder(directory);
   return DirectoryLock(directory);
 }
 
@@ -215,10 +209,7 @@ void write_outcome(const std::string& directory, const RunOutcome& o) {
     event.update(json);
     json_line(to_ascii(event));
   }
-  WholeFile file(directory + "/" + kOutcome);
-  file.write(to_text(json, 2) + "\n");
-  file.finish();
-  file.publish();
+  write_file(directory + "/" + kOutcome, to_text(json, 2) + "\n");
 }
 
 std::optional<RunOutcome> read_outcome(const std::string& directory) {

@@ -26,10 +26,7 @@ void keep_history(const std::string& directory, int64_t from_step) {
                                        {"compiler", program.compiler}, {"simd", program.simd},
                                        {"from_step", from_step}};
   const std::string before = text_in(directory);
-  WholeFile file(path_in(directory));
-  file.write(before + to_ascii(line) + "\n");
-  file.finish();
-  file.publish();
+  write_file(path_in(directory), before + to_ascii(line) + "\n");
 }
 
 std::vector<HistoryLine> read_history(const std::string& directory) {

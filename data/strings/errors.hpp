@@ -3,6 +3,8 @@
 // std::runtime_error for files and the machine. The message is one line: what is wrong, then what to do.
 
 #include <exception>
+#include <new>
+#include <stdexcept>
 #include <string>
 
 // Returns an exception's message for the user, without the internal names that the C++ library and the JSON parser add.
@@ -10,6 +12,18 @@ std::string plain_text(const std::exception& error);
 
 // Throws std::runtime_error "cannot WHAT WHERE: reason; advice" for the errno value `error`.
 [[noreturn]] void fail_file(const std::string& what, const std::string& where, int error);
+
+// Returns f(). Puts `start` before the message of what f throws, and throws it as std::runtime_error.
+template <class F>
+auto explained(const std::string& start, const F& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(start + plain_text(error));
+  }
+}
 
 void say_out_of_memory();
 

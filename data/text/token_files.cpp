@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <new>
 #include <stdexcept>
@@ -203,10 +202,7 @@ TokenFileHash append_token_file(Tokens& tokens, const std::string& path, Tokens*
 }
 
 void write_mask(const std::string& path, const std::vector<uint8_t>& counted) {
-  WholeFile file(mask_of(path));
-  file.write(counted.data(), counted.size());
-  file.finish();
-  file.publish();
+  write_file(mask_of(path), {reinterpret_cast<const char*>(counted.data()), counted.size()});
 }
 
 void write_token_file(const std::string& path, const std::vector<uint32_t>& tokens, bool wide) {
@@ -220,6 +216,5 @@ void write_token_file(const std::string& path, const std::vector<uint32_t>& toke
     const std::vector<uint16_t> narrow(tokens.begin(), tokens.end());
     file.write(narrow.data(), narrow.size() * sizeof narrow[0]);
   }
-  file.finish();
   file.publish();
 }

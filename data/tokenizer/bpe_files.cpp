@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <new>
 #include <optional>
 #include <stdexcept>
 #include <unordered_map>
@@ -283,18 +282,6 @@ Bpe from_gpt2(const json& vocabulary, const std::string& merges) {
   return reader.finish(false, Split::gpt2, false);
 }
 
-// Calls read() and puts the file's name before its error messages.
-template <class Read>
-Bpe named(const std::string& path, const Read& read) {
-  try {
-    return read();
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw std::runtime_error(path + " cannot be used as a tokenizer: " + plain_text(error));
-  }
-}
-
 }  // namespace
 
 std::string printable(const std::string& bytes) {
@@ -307,7 +294,7 @@ Bpe bpe_from_json(const std::string& text) { return from_tokenizer_json(parse_js
 
 Bpe read_bpe(const std::string& path) {
   const std::string text = read_file(path, kLargestTokenizer);
-  return named(path, [&] {
+  return explained(path + " cannot be used as a tokenizer: ", [&] {
     const json file = parse_json(text);
     if (!file.is_object()) throw std::runtime_error("it is not a JSON object");
     if (file.contains("model") && file["model"].is_object()) return from_tokenizer_json(file);

@@ -1,9 +1,7 @@
 #include "piece_files.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <new>
 #include <stdexcept>
 
 #include "data/files/files.hpp"
@@ -253,11 +251,7 @@ std::string to_llama2c(const Pieces& pieces) {
 
 Pieces read_pieces(const std::string& path) {
   const std::string bytes = read_file(path, kLargestTokenizer);
-  try {
+  return explained(path + " cannot be used as a tokenizer: ", [&] {
     return is_sentencepiece_model(bytes) ? pieces_from_model(bytes) : pieces_from_llama2c(bytes);
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::runtime_error& error) {
-    throw std::runtime_error(path + " cannot be used as a tokenizer: " + error.what());
-  }
+  });
 }

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <new>
 #include <stdexcept>
 
 #include "bpe_files.hpp"
@@ -68,13 +67,12 @@ Tokenizer read_tokenizer_file(const std::string& path) {
   if (is_llmc_tokenizer(bytes)) return read_llmc_tokenizer(path);
   if (is_sentencepiece_model(bytes) || path.ends_with(".bin")) return Tokenizer::pieces(read_pieces(path));
   if (bytes.find("\"WordLevel\"") != std::string::npos)
-    if (const json file = read_json(path, kLargestTokenizer); is_word_level(file)) try {
+    if (const json file = read_json(path, kLargestTokenizer); is_word_level(file))
+      return explained(path + ": ", [&] {
         const Tokenizer characters = Tokenizer::characters(alphabet_of(file));
         const bool begins = !file["post_processor"].is_null();
         return characters.with_special(specials_of(file)).with_begin(begins ? characters.vocabulary() : -1);
-      } catch (const std::runtime_error& error) {
-        throw std::runtime_error(path + ": " + error.what());
-      }
+      });
   return Tokenizer::bpe(read_bpe(path));
 }
 
@@ -121,8 +119,6 @@ Tokenizer read_tokenizer(const std::string& path, std::string* file) {
   if (file) *file = first;
   try {
     return read_tokenizer_file(first);
-  } catch (const std::bad_alloc&) {
-    throw;
   } catch (const std::runtime_error& error) {
     if (!fs::is_directory(path) || first == pieces || !fs::exists(pieces)) throw;
     std::fprintf(stderr, "NOTE: %s; reading %s\n", for_terminal(error.what()).c_str(), one_line(pieces).c_str());

@@ -48,7 +48,6 @@ void write_debug_state(const std::string& path, const Model& model, const DebugS
   file.write(state.logits.data(), state.logits.size() * sizeof(float));
   file.write(&state.loss, sizeof state.loss);
   write_flat(file, FlatType::f32, flat_rows(model.config), model.config, model.table, state.gradients.data());
-  file.finish();
   file.publish();
 }
 

@@ -209,7 +209,6 @@ std::string write_gguf(const std::string& out, const ExportedModel& exported) {
     }
     file.write(std::string(padded(t.bytes()) - t.bytes(), '\0'));
   }
-  file.finish();
   file.publish();
   return "architecture " + architecture + " of llama.cpp, " +
          counted(static_cast<double>(count_parameters(model.table)), "parameter") + ", in " + type.name +

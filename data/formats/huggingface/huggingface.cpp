@@ -1,10 +1,8 @@
 #include "huggingface.hpp"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -95,14 +93,10 @@ const Architecture& architecture_of(const json& file) {
 
 // Returns the Config of a config.json, and sets its model class.
 Config read_config(const std::string& path, const json& file, const Architecture*& architecture) {
-  try {
+  return explained(path + " cannot be used: ", [&] {
     architecture = &architecture_of(file);
     return config_of(*architecture, file);
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw std::runtime_error(path + " cannot be used: " + plain_text(error));
-  }
+  });
 }
 
 class HuggingFaceModel : public ForeignModel {
@@ -190,14 +184,7 @@ void check_huggingface(const ExportedModel& exported) {
 
 namespace {
 
-void write_text(const std::string& path, const std::string& text) {
-  WholeFile out(path);
-  out.write(text);
-  out.finish();
-  out.publish();
-}
-
-void write_json(const std::string& path, const json& file) { write_text(path, to_text(file, 2) + "\n"); }
+void write_json(const std::string& path, const json& file) { write_file(path, to_text(file, 2) + "\n"); }
 
 // Returns the text of tokenizer.json, or "" for SentencePiece, which we do not write. A byte tokenizer becomes a
 // byte-pair encoding without merges.
@@ -242,7 +229,7 @@ void write_tokenizer(const std::string& folder, const ExportedModel& exported, i
   for (const auto& [name, token] : {std::pair("bos_token", begin_of(tokenizer)), {"eos_token", end_of(exported)}})
     if (!token.is_null()) config[name] = tokenizer.name_of_special(token);
   if (!exported.chat_template.empty()) config["chat_template"] = exported.chat_template;
-  write_text(folder + "/tokenizer.json", text);
+  write_file(folder + "/tokenizer.json", text);
   write_json(folder + "/tokenizer_config.json", config);
 }
 
@@ -279,7 +266,7 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
   write_json(folder + kConfig, file);
   write_json(folder + "/generation_config.json", {{"bos_token_id", begin}, {"eos_token_id", end}});
   write_tokenizer(folder, exported, config.context);
-  if (is_ours(architecture)) write_text(folder + "/" + kModelingFile, modeling_text());
+  if (is_ours(architecture)) write_file(folder + "/" + kModelingFile, modeling_text());
   return described(as) + ", " + counted(static_cast<double>(count_parameters(model.table)), "parameter") +
          ", in " + type.torch + (exported.tokenizer.pieces() ? kNoTokenizer : "");
 }

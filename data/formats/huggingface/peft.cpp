@@ -120,10 +120,7 @@ std::string write_adapters(const std::string& folder, const ExportedModel& expor
                        {"fan_in_fan_out", transposed},
                        {"bias", "none"},
                        {"inference_mode", true}};
-  WholeFile file(folder + "/adapter_config.json");
-  file.write(to_text(config, 2) + "\n");
-  file.finish();
-  file.publish();
+  write_file(folder + "/adapter_config.json", to_text(config, 2) + "\n");
   return counted(static_cast<double>(tensors.size() / 2), "adapter") + " for " + architecture.model_class +
          ", in the layout of peft; --lora-merge exports the whole model";
 }
