@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <queue>
 #include <stdexcept>
 
 #include "normalize.hpp"
@@ -57,40 +56,6 @@ void Bpe::merge_short(std::vector<uint32_t>& word) const {
   word.resize(n);
 }
 
-// Keeps a queue of pairs over a linked list of symbols. Skips a pair that has changed since it was queued.
-void Bpe::merge_long(std::vector<uint32_t>& word) const {
-  struct Pair {
-    uint32_t rank;
-    size_t at;
-    bool operator<(const Pair& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
-  };
-  const size_t end = word.size();
-  std::vector<size_t> next(end), previous(end);  // `end` stands for none, also before the first symbol
-  std::vector<Pair> pairs;
-  const auto rank_at = [&](size_t i) { return next[i] == end ? kAbsent : rank_of_(word[i], word[next[i]]); };
-  for (size_t i = 0; i < end; ++i) {
-    next[i] = i + 1;
-    previous[i] = i > 0 ? i - 1 : end;
-  }
-  for (size_t i = 0; i < end; ++i)
-    if (const uint32_t rank = rank_at(i); rank != kAbsent) pairs.push_back({rank, i});
-  std::priority_queue<Pair> queue(std::less<Pair>(), std::move(pairs));
-  while (!queue.empty()) {
-    const auto [rank, at] = queue.top();
-    queue.pop();
-    if (word[at] == kAbsent || rank_at(at) != rank) continue;
-    const size_t gone = next[at];
-    word[at] = tables_.merges[rank].token;
-    word[gone] = kAbsent;
-    next[at] = next[gone];
-    if (next[at] != end) previous[next[at]] = at;
-    for (const size_t i : {previous[at], at})
-      if (i != end)
-        if (const uint32_t fresh = rank_at(i); fresh != kAbsent) queue.push({fresh, i});
-  }
-  std::erase(word, kAbsent);
-}
-
 void Bpe::encode_word(std::string_view word, std::vector<uint32_t>& tokens) const {
   tokens.clear();
   if (tables_.words_first) {
@@ -98,7 +63,11 @@ void Bpe::encode_word(std::string_view word, std::vector<uint32_t>& tokens) cons
     if (found != sorted_.end() && found->first == word) return tokens.push_back(found->second);
   }
   for (const char byte : word) tokens.push_back(token_of_byte_[static_cast<unsigned char>(byte)]);
-  tokens.size() <= kShort ? merge_short(tokens) : merge_long(tokens);
+  if (tokens.size() <= kShort) return merge_short(tokens);
+  merge_pairs(tokens, [this](uint32_t left, uint32_t right) {
+    const uint32_t rank = rank_of_(left, right);
+    return rank == kAbsent ? PairMerge() : PairMerge{rank, tables_.merges[rank].token};
+  });
 }
 
 // A cache of recent short words and their tokens.

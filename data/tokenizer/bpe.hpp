@@ -14,12 +14,14 @@
 
 struct Merge {
   uint32_t left, right, token;  // the token's bytes are left's, then right's
+  bool operator==(const Merge&) const = default;
 };
 
 // A token with a meaning of its own, such as <|endoftext|>. encode() never finds it in text.
 struct SpecialToken {
   uint32_t token;
   std::string name;
+  bool operator==(const SpecialToken&) const = default;
 };
 
 struct BpeTables {
@@ -49,7 +51,6 @@ class Bpe {
 
   void encode_word(std::string_view word, std::vector<uint32_t>& tokens) const;
   void merge_short(std::vector<uint32_t>& word) const;
-  void merge_long(std::vector<uint32_t>& word) const;
 
   BpeTables tables_;
   uint32_t token_of_byte_[256];

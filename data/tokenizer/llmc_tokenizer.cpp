@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <optional>
 #include <stdexcept>
 #include <unordered_map>
@@ -69,16 +68,8 @@ std::vector<std::string> tokens_of(const Tokenizer& tokenizer) {
   return tokens;
 }
 
-bool same_merges(const std::vector<Merge>& a, const std::vector<Merge>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Merge& x, const Merge& y) {
-    return x.left == y.left && x.right == y.right && x.token == y.token;
-  });
-}
-
 bool same_tables(const BpeTables& a, const BpeTables& b) {
-  const auto same = [](const SpecialToken& x, const SpecialToken& y) { return x.token == y.token && x.name == y.name; };
-  return a.tokens == b.tokens && same_merges(a.merges, b.merges) && a.words_first == b.words_first &&
-         std::equal(a.special.begin(), a.special.end(), b.special.begin(), b.special.end(), same);
+  return a.tokens == b.tokens && a.merges == b.merges && a.words_first == b.words_first && a.special == b.special;
 }
 
 bool same_tokenizer(const Tokenizer& a, const Tokenizer& b) {
@@ -166,13 +157,7 @@ Tokenizer tokenizer_from_llmc(std::string_view bytes) {
 
 Tokenizer read_llmc_tokenizer(const std::string& path) {
   const std::string bytes = read_file(path, kLargestTokenizer);
-  try {
-    return tokenizer_from_llmc(bytes);
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::runtime_error& error) {
-    throw std::runtime_error(path + " cannot be used as a tokenizer: " + error.what());
-  }
+  return explained(path + " cannot be used as a tokenizer: ", [&] { return tokenizer_from_llmc(bytes); });
 }
 
 std::string to_llmc(const Tokenizer& tokenizer) {

@@ -1,9 +1,10 @@
 #pragma once
-// A hash table from pairs of tokens to a number.
+// Pairs of neighboring tokens: a hash table from pairs to a number, and merging.
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <queue>
 #include <vector>
 
 constexpr uint32_t kAbsent = ~uint32_t{0};  // no token, no rank
@@ -39,3 +40,47 @@ class PairTable {
 
   std::vector<Entry> entries_;
 };
+
+// What a pair of neighbors merges into. Pairs with the lowest rank merge first.
+struct PairMerge {
+  uint32_t rank = kAbsent, token = kAbsent;  // kAbsent: it does not merge
+  bool operator==(const PairMerge&) const = default;
+};
+
+// Merges neighbors until no pair merges, the leftmost of equal ranks first. merge_of(left, right) returns a PairMerge.
+// Keeps a queue of pairs over a linked list of symbols, and skips a pair that has changed since it was queued.
+template <class MergeOf>
+void merge_pairs(std::vector<uint32_t>& symbols, const MergeOf& merge_of) {
+  struct Queued {
+    PairMerge merge;
+    size_t at;
+    bool operator<(const Queued& other) const {
+      return merge.rank != other.merge.rank ? merge.rank > other.merge.rank : at > other.at;
+    }
+  };
+  const size_t end = symbols.size();
+  std::vector<size_t> next(end), previous(end);  // `end` stands for none, also before the first symbol
+  std::priority_queue<Queued> queue;
+  const auto merge_at = [&](size_t i) { return next[i] == end ? PairMerge() : merge_of(symbols[i], symbols[next[i]]); };
+  const auto push = [&](size_t i) {
+    if (const PairMerge merge = merge_at(i); merge.rank != kAbsent) queue.push({merge, i});
+  };
+  for (size_t i = 0; i < end; ++i) {
+    next[i] = i + 1;
+    previous[i] = i > 0 ? i - 1 : end;
+  }
+  for (size_t i = 0; i < end; ++i) push(i);
+  while (!queue.empty()) {
+    const auto [merge, at] = queue.top();
+    queue.pop();
+    if (symbols[at] == kAbsent || merge_at(at) != merge) continue;
+    const size_t gone = next[at];
+    symbols[at] = merge.token;
+    symbols[gone] = kAbsent;
+    next[at] = next[gone];
+    if (next[at] != end) previous[next[at]] = at;
+    if (previous[at] != end) push(previous[at]);
+    push(at);
+  }
+  std::erase(symbols, kAbsent);
+}

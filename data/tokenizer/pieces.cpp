@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 #include <optional>
-#include <queue>
 #include <stdexcept>
 
 #include "data/strings/utf8.hpp"
@@ -137,40 +136,6 @@ void Pieces::add_merges() {
 
 // ---- encoding --------------------------------------------------------------------------------------------
 
-// Keeps a queue of pairs over a linked list of symbols. Skips a pair that has changed since it was queued.
-void Pieces::merge(std::vector<uint32_t>& symbols) const {
-  struct Pair {
-    uint32_t rank, token;
-    size_t at;
-    bool operator<(const Pair& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
-  };
-  const size_t end = symbols.size();
-  std::vector<size_t> next(end), previous(end);  // `end` stands for none, also before the first symbol
-  const auto token_at = [&](size_t i) { return next[i] == end ? kAbsent : merged_(symbols[i], symbols[next[i]]); };
-  std::priority_queue<Pair> queue;
-  const auto push = [&](size_t i) {
-    if (const uint32_t token = token_at(i); token != kAbsent) queue.push({rank_[token], token, i});
-  };
-  for (size_t i = 0; i < end; ++i) {
-    next[i] = i + 1;
-    previous[i] = i > 0 ? i - 1 : end;
-  }
-  for (size_t i = 0; i < end; ++i) push(i);
-  while (!queue.empty()) {
-    const auto [rank, token, at] = queue.top();
-    queue.pop();
-    if (symbols[at] == kAbsent || token_at(at) != token) continue;
-    const size_t gone = next[at];
-    symbols[at] = token;
-    symbols[gone] = kAbsent;
-    next[at] = next[gone];
-    if (next[at] != end) previous[next[at]] = at;
-    if (previous[at] != end) push(previous[at]);
-    push(at);
-  }
-  std::erase(symbols, kAbsent);
-}
-
 void Pieces::encode_word(std::string_view word, std::vector<uint32_t>& symbols) const {
   symbols.clear();
   const auto add_bytes = [&](std::string_view bytes) {
@@ -184,7 +149,10 @@ void Pieces::encode_word(std::string_view word, std::vector<uint32_t>& symbols) 
     if (symbol != symbol_of_.end()) symbols.push_back(symbol->second);
     else add_bytes(word.substr(start, at - start));  // byte tokens are in no pair
   }
-  merge(symbols);
+  merge_pairs(symbols, [this](uint32_t left, uint32_t right) {
+    const uint32_t token = merged_(left, right);
+    return token == kAbsent ? PairMerge() : PairMerge{rank_[token], token};
+  });
   if (other_symbols_.empty()) return;
   const std::vector<uint32_t> merged_symbols = symbols;
   symbols.clear();

@@ -55,7 +55,6 @@ class Pieces {
   void add_characters();
   void add_merges();
   size_t end_of_word(std::string_view text, size_t start) const;
-  void merge(std::vector<uint32_t>& symbols) const;
   void encode_word(std::string_view word, std::vector<uint32_t>& symbols) const;
 
   PieceTables tables_;
