@@ -1,24 +1,18 @@
 #include "inputs.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/strings/format.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/random.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string hex(uint64_t hash) {
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
-}
 
 uint64_t hash_file(const std::string& path) {
   const InputFile file(path);
@@ -44,9 +38,10 @@ void require_same(const InputHashes& expected, const InputHashes& found) {
 InputHashes hash_text(const TrainOptions& o, const Dataset& data) {
   uint64_t text = data.fingerprint, pairs = 0;
   for (const auto& hash : data.token_files) text = rng::key({text, hash()});
-  InputHashes hashes = {hex(text) + " text", hex(rng::word(to_text(to_json(data.tokenizer)))) + " tokenizer"};
+  InputHashes hashes = {format_hash(text) + " text",
+                        format_hash(rng::word(to_text(to_json(data.tokenizer)))) + " tokenizer"};
   for (const std::string& file : o.eval_pairs) pairs = rng::key({pairs, hash_file(file)});
-  if (!o.eval_pairs.empty()) hashes.push_back(hex(pairs) + " file of --eval-pairs");
+  if (!o.eval_pairs.empty()) hashes.push_back(format_hash(pairs) + " file of --eval-pairs");
   return hashes;
 }
 
@@ -62,7 +57,7 @@ std::string hash_weights(const std::string& init_from) {
   uint64_t hash = 0;
   for (const std::string& file : files)
     hash = rng::key({hash, rng::word(fs::path(file).filename().string()), hash_file(file)});
-  return hex(hash) + " " + absolute_path(init_from);
+  return format_hash(hash) + " " + absolute_path(init_from);
 }
 
 std::string changed_input(const InputHashes& then, const InputHashes& now) {

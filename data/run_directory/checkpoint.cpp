@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "data/host/version.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/strings/errors.hpp"
+#include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/parallel.hpp"
@@ -37,12 +37,6 @@ constexpr size_t kDataAlignment = 64;  // bytes
 // Every file begins with its length and this text. The checksum counts its own digits as zeros.
 constexpr std::string_view kOpening = "{\"__metadata__\":{\"checksum\":\"", kNoSum = "0000000000000000";
 constexpr size_t kSumAt = sizeof(uint64_t) + kOpening.size();
-
-std::string digits_of(uint64_t sum) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(sum));
-  return text;
-}
 
 // ---- reading ---------------------------------------------------------------------------------------------
 
@@ -92,7 +86,7 @@ std::string metadata(const StoredTensors& stored, const char* key) {
 uint64_t sum_of(const std::string& digits) {
   uint64_t sum = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), sum, 16);
-  if (digits_of(sum) != digits) throw std::runtime_error("its checksum is not 16 hexadecimal digits");
+  if (format_hash(sum) != digits) throw std::runtime_error("its checksum is not 16 hexadecimal digits");
   return sum;
 }
 
@@ -221,11 +215,10 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, c
       piece.add(part.memory + (from - part.begin), to - from);
     });
   });
-  start.replace(kSumAt, kNoSum.size(), digits_of(sum));  // in memory, before writing
+  start.replace(kSumAt, kNoSum.size(), format_hash(sum));  // in memory, before writing
 
   WholeFile file(path);
   for (const auto& part : parts) file.write(part.memory, part.end - part.begin);
-  file.finish();
   file.publish();
 }
 

@@ -73,6 +73,12 @@ std::string format_count(double n) {
   return digits;
 }
 
+std::string format_hash(uint64_t hash) {
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
+  return digits;
+}
+
 std::string counted(double n, const std::string& noun) {
   const std::string plural = noun.ends_with("y") ? noun.substr(0, noun.size() - 1) + "ies" : noun + "s";
   return format_count(n) + " " + (n == 1 ? noun : plural);

@@ -2,6 +2,7 @@
 // Numbers, durations and command lines as text.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ std::string format_count(double n);                              // "3,600,000"
 std::string counted(double n, const std::string& noun);          // "1 layer", "3,600 layers"
 std::string format_short(double n);                              // "3.6 M"
 std::string format_seconds(double seconds);                      // "1:05", "2:03:04"
+std::string format_hash(uint64_t hash);                          // 16 hexadecimal digits
 size_t columns_of(const std::string& utf8);                      // characters, not bytes
 std::string padded(const std::string& utf8, size_t columns);     // with spaces after it
 std::string shell_words(const std::vector<std::string>& words);  // joined by spaces, quoted for a shell
