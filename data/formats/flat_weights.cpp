@@ -139,3 +139,35 @@ void write_flat(WholeFile& file, FlatType type, const std::vector<FlatRow>& rows
     write_numbers(file, type, numbers);
   });
 }
+
+// ---- a model ---------------------------------------------------------------------------------------------
+
+FlatModel::FlatModel(const std::string& path, const char* tokenizer_name, Tokenizer (*read)(const std::string& path))
+    : file_(flat_file(path)), tokenizer_name_(tokenizer_name), read_tokenizer_(read) {}
+
+void FlatModel::set(const Config& config, uint64_t header_bytes, FlatType type, std::vector<FlatRow> rows) {
+  config_ = config;
+  header_bytes_ = header_bytes;
+  type_ = type;
+  rows_ = std::move(rows);
+  const uint64_t wanted = header_bytes + bytes_of(type) * count_flat(rows_, config);
+  if (file_.size() != wanted)
+    file_.fail(std::string(file_.size() < wanted ? " is truncated" : " is too long") + ": its header asks for " +
+               std::to_string(wanted) + " bytes, and it has " + std::to_string(file_.size()));
+}
+
+Tokenizer FlatModel::tokenizer() const {
+  const std::string path = std::filesystem::path(file_.path()).replace_filename(tokenizer_name_).string();
+  if (!std::filesystem::exists(path))
+    throw std::runtime_error(file_.path() + " has no " + tokenizer_name_ + " next to it");
+  Tokenizer found = read_tokenizer_(path);
+  if (found.vocabulary() == config_.vocab_size) return found;
+  throw std::runtime_error(path + " has " + std::to_string(found.vocabulary()) + " tokens, and the model " +
+                           std::to_string(config_.vocab_size));
+}
+
+void FlatModel::load(Model& model) const {
+  read_flat(model.weights.get(), file_, header_bytes_, type_, rows_, config_);
+  if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
+    file_.fail(" cannot be used: " + bad->name + " is not finite");
+}

@@ -7,7 +7,7 @@
 
 #include "data/files/files.hpp"
 #include "data/formats/huggingface/architectures.hpp"
-#include "layers/model/model.hpp"
+#include "foreign_model.hpp"
 
 enum class FlatType { f32, bf16 };
 
@@ -38,3 +38,26 @@ void read_flat(float* buffer, const InputFile& file, uint64_t at, FlatType type,
 // this Config has but the table lacks. Throws std::runtime_error if a number is too large for the type.
 void write_flat(WholeFile& file, FlatType type, const std::vector<FlatRow>& rows, const Config& config,
                 const std::vector<TensorSpec>& table, const float* buffer);
+
+// A model in such a file, with its tokenizer in a file next to it.
+class FlatModel : public ForeignModel {
+ public:
+  const Config& config() const override { return config_; }
+  Tokenizer tokenizer() const override;
+  void load(Model& model) const override;
+
+ protected:
+  FlatModel(const std::string& path, const char* tokenizer_name, Tokenizer (*read_tokenizer)(const std::string& path));
+  // Sets what the header says. Throws std::runtime_error if that does not fit the size of the file.
+  void set(const Config& config, uint64_t header_bytes, FlatType type, std::vector<FlatRow> rows);
+
+  InputFile file_;
+
+ private:
+  std::string tokenizer_name_;
+  Tokenizer (*read_tokenizer_)(const std::string& path);
+  Config config_;
+  uint64_t header_bytes_ = 0;
+  FlatType type_ = FlatType::f32;
+  std::vector<FlatRow> rows_;
+};

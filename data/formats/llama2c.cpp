@@ -61,12 +61,6 @@ Config config_in_llama2c(const Config& config) { return expressed(config, llama(
 
 // ---- tensors ---------------------------------------------------------------------------------------------
 
-// Maps channels i and i + D/2 of a head to 2i and 2i + 1.
-size_t paired(size_t r, const Config& c) {
-  const size_t D = c.head_dim, half = D / 2, i = r % D;
-  return r - i + (i < half ? 2 * i : 2 * (i - half) + 1);
-}
-
 // Returns the RoPE angle of pair i at position t, for element t·D/2 + i. run.c computes the angles itself; similar
 // programs read them.
 double angle(uint64_t element, const Config& c) {
@@ -83,8 +77,8 @@ std::vector<FlatRow> flat_rows(const Config& config) {
   std::vector<FlatRow> rows = {
       {{"embedding.token.weight"}},
       {{attention + "norm_in.gain"}},
-      {{attention + "q.weight"}, paired},
-      {{attention + "k.weight"}, paired},
+      {{attention + "q.weight"}, of_neighbors},
+      {{attention + "k.weight"}, of_neighbors},
       {{attention + "v.weight"}},
       {{attention + "o.weight"}},
       {{ffn + "norm_in.gain"}},
@@ -98,49 +92,24 @@ std::vector<FlatRow> flat_rows(const Config& config) {
 
 // ---- reading ---------------------------------------------------------------------------------------------
 
-class Llama2cModel : public ForeignModel {
+class Llama2cModel : public FlatModel {
  public:
-  explicit Llama2cModel(const std::string& path) : file_(flat_file(path)) {
+  explicit Llama2cModel(const std::string& path) : FlatModel(path, kLlama2cTokenizer, read_pieces_tokenizer) {
     Llama2cHeader header;
     if (file_.size() < sizeof header) file_.fail(" is truncated: it is shorter than a header of 28 bytes");
     file_.read(&header, sizeof header, 0);
     if (header.channels == kVersionedMagic)
       file_.fail(" has version " + std::to_string(header.hidden) +
                  " of llama2.c; train_gpt reads version 0: write it again with export.py --version 0");
-    try {
-      config_ = config_of(header);
-    } catch (const std::invalid_argument& error) {
-      file_.fail(std::string(" has a header that cannot be used: ") + error.what());
-    }
-    rows_ = flat_rows(config_);
-    const uint64_t wanted = sizeof header + sizeof(float) * count_flat(rows_, config_);
-    if (file_.size() != wanted)
-      file_.fail(std::string(file_.size() < wanted ? " is truncated" : " is too long") + ": its header asks for " +
-                 std::to_string(wanted) + " bytes, and it has " + std::to_string(file_.size()));
+    const Config config = explained(file_.path() + " has a header that cannot be used: ",
+                                    [&] { return config_of(header); });
+    set(config, sizeof header, FlatType::f32, flat_rows(config));
   }
 
-  const Config& config() const override { return config_; }
   const char* preset() const override { return llama()[0].preset; }
 
-  Tokenizer tokenizer() const override {
-    const std::string path = fs::path(file_.path()).replace_filename(kLlama2cTokenizer).string();
-    if (!fs::exists(path)) throw std::runtime_error(file_.path() + " has no " + kLlama2cTokenizer + " next to it");
-    Pieces pieces = read_pieces(path);
-    if (pieces.vocabulary() == config_.vocab_size) return Tokenizer::pieces(std::move(pieces));
-    throw std::runtime_error(path + " has " + std::to_string(pieces.vocabulary()) + " tokens, and the model " +
-                             std::to_string(config_.vocab_size));
-  }
-
-  void load(Model& model) const override {
-    read_flat(model.weights.get(), file_, sizeof(Llama2cHeader), FlatType::f32, rows_, config_);
-    if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
-      file_.fail(" cannot be used: " + bad->name + " is not finite");
-  }
-
  private:
-  InputFile file_;
-  Config config_;
-  std::vector<FlatRow> rows_;
+  static Tokenizer read_pieces_tokenizer(const std::string& path) { return Tokenizer::pieces(read_pieces(path)); }
 };
 
 const Pieces& pieces_of(const Tokenizer& tokenizer) {

@@ -67,12 +67,6 @@ void require_zeros(const InputFile& file, const LlmcHeader& header) {
                                   " of its header, where llm.c has 0: is it of a newer version?");
 }
 
-void check_size(const InputFile& file, uint64_t wanted) {
-  if (file.size() != wanted)
-    file.fail(std::string(file.size() < wanted ? " is truncated" : " is too long") + ": its header asks for " +
-              std::to_string(wanted) + " bytes, and it has " + std::to_string(file.size()));
-}
-
 // Returns the first int of a file, or 0 if it is too short.
 int32_t magic_of(const std::string& path) {
   if (!fs::is_regular_file(path) || fs::file_size(path) < sizeof(int32_t)) return 0;
@@ -81,9 +75,9 @@ int32_t magic_of(const std::string& path) {
   return magic;
 }
 
-class LlmcModel : public ForeignModel {
+class LlmcModel : public FlatModel {
  public:
-  explicit LlmcModel(const std::string& path) : file_(flat_file(path)) {
+  explicit LlmcModel(const std::string& path) : FlatModel(path, kLlmcTokenizer, read_llmc_tokenizer) {
     const LlmcHeader header = read_header(file_);
     if (header[kMagic] == kLlamaMagic) file_.fail(" is a Llama 3 model of llm.c; train_gpt reads its GPT-2 only");
     if (header[kMagic] != kModelMagic) file_.fail(" is not a model of llm.c");
@@ -92,44 +86,16 @@ class LlmcModel : public ForeignModel {
     if (version == std::end(kVersions))
       file_.fail(" has version " + std::to_string(header[kVersion]) +
                  "; train_gpt reads 3 (f32) and 5 (bf16): write it again with a newer train_gpt2.py");
-    type_ = version->type;
     require_zeros(file_, header);
-    try {
-      config_ = config_of(header);
-    } catch (const std::invalid_argument& error) {
-      file_.fail(std::string(" has a header that cannot be used: ") + error.what());
-    }
-    if (header[kPadded] < config_.vocab_size)
-      file_.fail(" has a header that cannot be used: the vocabulary of " + std::to_string(config_.vocab_size) +
-                 " is padded to " + std::to_string(header[kPadded]));
-    rows_ = llmc_rows(config_, header[kPadded]);
-    const uint64_t bytes = type_ == FlatType::f32 ? sizeof(float) : sizeof(uint16_t);
-    check_size(file_, sizeof(LlmcHeader) + bytes * count_flat(rows_, config_));
+    const std::string unusable = file_.path() + " has a header that cannot be used: ";
+    const Config config = explained(unusable, [&] { return config_of(header); });
+    if (header[kPadded] < config.vocab_size)
+      throw std::runtime_error(unusable + "the vocabulary of " + std::to_string(config.vocab_size) + " is padded to " +
+                               std::to_string(header[kPadded]));
+    set(config, sizeof header, version->type, llmc_rows(config, header[kPadded]));
   }
 
-  const Config& config() const override { return config_; }
   const char* preset() const override { return gpt2()[0].preset; }
-
-  Tokenizer tokenizer() const override {
-    const std::string path = fs::path(file_.path()).replace_filename(kLlmcTokenizer).string();
-    if (!fs::exists(path)) throw std::runtime_error(file_.path() + " has no " + kLlmcTokenizer + " next to it");
-    Tokenizer found = read_llmc_tokenizer(path);
-    if (found.vocabulary() == config_.vocab_size) return found;
-    throw std::runtime_error(path + " has " + std::to_string(found.vocabulary()) + " tokens, and the model " +
-                             std::to_string(config_.vocab_size));
-  }
-
-  void load(Model& model) const override {
-    read_flat(model.weights.get(), file_, sizeof(LlmcHeader), type_, rows_, config_);
-    if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
-      file_.fail(" cannot be used: " + bad->name + " is not finite");
-  }
-
- private:
-  InputFile file_;
-  FlatType type_;
-  Config config_;
-  std::vector<FlatRow> rows_;
 };
 
 }  // namespace

@@ -92,17 +92,6 @@ std::vector<ConfigField> llama_like(const std::vector<ConfigField>& more) {
 
 // ---- names of tensors ------------------------------------------------------------------------------------
 
-// One matrix holds q of all heads, then k, then v.
-size_t behind_q(size_t r, const Config& c) { return r + static_cast<size_t>(c.n_head) * c.head_dim; }
-size_t behind_k(size_t r, const Config& c) { return r + static_cast<size_t>(c.n_head + c.kv_heads) * c.head_dim; }
-
-// Our RoPE rotates the pairs (i, i + D/2), like all architectures with LLAMA_ROPE_TYPE_NEOX. Arch llama has
-// LLAMA_ROPE_TYPE_NORM, which rotates the pairs (2i, 2i + 1).
-size_t paired_with_next(size_t r, const Config& c) {
-  const size_t D = c.head_dim, i = r % D;
-  return r - i + (i < D / 2 ? 2 * i : 2 * (i - D / 2) + 1);
-}
-
 using Modules = std::vector<ModuleRow>;
 
 Modules concat(Modules a, const Modules& b) {
@@ -127,6 +116,8 @@ const Modules kOutputNorms = {{"block.#.attention.norm_out", "blk.#.post_attenti
 const Modules kQkNorms = {{"block.#.attention.q_norm", "blk.#.attn_q_norm"},
                           {"block.#.attention.k_norm", "blk.#.attn_k_norm"}};
 
+// Our RoPE rotates the pairs (i, i + D/2), like all architectures with LLAMA_ROPE_TYPE_NEOX. Arch llama has
+// LLAMA_ROPE_TYPE_NORM, which rotates neighbors.
 Modules qkv(ForeignRow foreign_row) {
   return {{"block.#.attention.q", "blk.#.attn_q", foreign_row},
           {"block.#.attention.k", "blk.#.attn_k", foreign_row},
@@ -170,11 +161,11 @@ const std::vector<Architecture>& rows() {
                       cap("final_logit_softcapping", &Config::logit_cap, 30)}),
           concat(concat(qkv(nullptr), kPreNorms), kOutputNorms)),
       row("llama", false, llama_like({tied, head_dim, value_dim, any_bias, qkv_bias}),
-          concat(qkv(paired_with_next), kPreNorms)),
+          concat(qkv(of_neighbors), kPreNorms)),
       // Mixtral is arch llama, too.
       {"llama", "llama", "mixtral", false,
        llama_like({tied, head_dim, value_dim, qkv_bias, experts, used}),
-       with_common(concat(concat(qkv(paired_with_next), kPreNorms), kExperts))},
+       with_common(concat(concat(qkv(of_neighbors), kPreNorms), kExperts))},
       {"qwen3moe", "qwen3moe", "qwen3-moe", false,
        llama_like({tied, head_dim, value_dim, qkv_bias, experts, used,
                    written("expert_feed_forward_length", &Config::hidden)}),

@@ -1,6 +1,5 @@
 #include "gguf_tokenizer.hpp"
 
-#include <algorithm>
 #include <set>
 #include <stdexcept>
 

@@ -21,30 +21,30 @@ using nlohmann::json;
 const std::vector<Architecture>& architectures() {
   static const std::vector<Architecture> rows = {
       // model_type, class, preset, always biased, config.json, tensors
-      {"gpt2", "GPT2LMHeadModel", "gpt2", true, gpt2_fields(), gpt2_modules()},
-      {"llama", "LlamaForCausalLM", "llama", false, llama_fields(), llama_modules()},
-      {"mistral", "MistralForCausalLM", "mistral", false, mistral_fields(), llama_modules()},
-      {"qwen2", "Qwen2ForCausalLM", "qwen2", false, qwen2_fields(), llama_modules()},
-      {"qwen3", "Qwen3ForCausalLM", "qwen3", false, qwen3_fields(), llama_modules()},
-      {"mixtral", "MixtralForCausalLM", "mixtral", false, mixtral_fields(), mixtral_modules()},
-      {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3-moe", false, qwen3_moe_fields(), qwen3_moe_modules()},
-      {"olmoe", "OlmoeForCausalLM", "olmoe", false, olmoe_fields(), qwen3_moe_modules()},
-      {"olmo2", "Olmo2ForCausalLM", "olmo2", false, olmo2_fields(), reordered_modules()},
-      {"gemma2", "Gemma2ForCausalLM", "gemma2", false, gemma2_fields(), sandwich_modules()},
-      {"openai-gpt", "OpenAIGPTLMHeadModel", "gpt1", true, gpt1_fields(), gpt1_modules()},
-      {"gpt_bigcode", "GPTBigCodeForCausalLM", "gpt2", true, gpt_bigcode_fields(), gpt_bigcode_modules()},
-      {"opt", "OPTForCausalLM", "opt-350m", true, opt_fields(), opt_modules()},
-      {"bloom", "BloomForCausalLM", "bloom", true, bloom_fields(), bloom_modules()},
-      {"falcon", "FalconForCausalLM", "falcon-40b", false, falcon_40b_fields(), falcon_40b_modules(),
+      {"gpt2", "GPT2LMHeadModel", "gpt2", true, kGpt2Fields, kGpt2Modules},
+      {"llama", "LlamaForCausalLM", "llama", false, kLlamaFields, kLlamaModules},
+      {"mistral", "MistralForCausalLM", "mistral", false, kMistralFields, kLlamaModules},
+      {"qwen2", "Qwen2ForCausalLM", "qwen2", false, kQwen2Fields, kLlamaModules},
+      {"qwen3", "Qwen3ForCausalLM", "qwen3", false, kQwen3Fields, kLlamaModules},
+      {"mixtral", "MixtralForCausalLM", "mixtral", false, kMixtralFields, kMixtralModules},
+      {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3-moe", false, kQwen3MoeFields, kQwen3MoeModules},
+      {"olmoe", "OlmoeForCausalLM", "olmoe", false, kOlmoeFields, kQwen3MoeModules},
+      {"olmo2", "Olmo2ForCausalLM", "olmo2", false, kOlmo2Fields, kReorderedModules},
+      {"gemma2", "Gemma2ForCausalLM", "gemma2", false, kGemma2Fields, kSandwichModules},
+      {"openai-gpt", "OpenAIGPTLMHeadModel", "gpt1", true, kGpt1Fields, kGpt1Modules},
+      {"gpt_bigcode", "GPTBigCodeForCausalLM", "gpt2", true, kGptBigcodeFields, kGptBigcodeModules},
+      {"opt", "OPTForCausalLM", "opt-350m", true, kOptFields, kOptModules},
+      {"bloom", "BloomForCausalLM", "bloom", true, kBloomFields, kBloomModules},
+      {"falcon", "FalconForCausalLM", "falcon-40b", false, kFalcon40bFields, kFalcon40bModules,
        {{"new_decoder_architecture", true}}},
-      {"falcon", "FalconForCausalLM", "falcon-7b", false, falcon_7b_fields(), falcon_7b_modules()},
-      {"gpt_neox", "GPTNeoXForCausalLM", "gpt-neox", true, gpt_neox_fields(), gpt_neox_modules()},
-      {"phi", "PhiForCausalLM", "phi-2", true, phi_fields(), phi_modules()},
-      {"phi3", "Phi3ForCausalLM", "mistral", false, phi3_fields(), phi3_modules()},
-      {"glm", "GlmForCausalLM", "chatglm2-6b", false, glm_fields(), glm_modules()},
-      {"gemma", "GemmaForCausalLM", "gemma2", false, gemma_fields(), llama_modules()},
-      {"stablelm", "StableLmForCausalLM", "llama", false, stablelm_fields(), llama_modules()},
-      {"starcoder2", "Starcoder2ForCausalLM", "gpt2", true, starcoder2_fields(), starcoder2_modules()},
+      {"falcon", "FalconForCausalLM", "falcon-7b", false, kFalcon7bFields, kFalcon7bModules},
+      {"gpt_neox", "GPTNeoXForCausalLM", "gpt-neox", true, kGptNeoxFields, kGptNeoxModules},
+      {"phi", "PhiForCausalLM", "phi-2", true, kPhiFields, kPhiModules},
+      {"phi3", "Phi3ForCausalLM", "mistral", false, kPhi3Fields, kPhi3Modules},
+      {"glm", "GlmForCausalLM", "chatglm2-6b", false, kGlmFields, kGlmModules},
+      {"gemma", "GemmaForCausalLM", "gemma2", false, kGemmaFields, kLlamaModules},
+      {"stablelm", "StableLmForCausalLM", "llama", false, kStablelmFields, kLlamaModules},
+      {"starcoder2", "Starcoder2ForCausalLM", "gpt2", true, kStarcoder2Fields, kStarcoder2Modules},
       {kModelingType, kModelingClass, "gpt2", false,
        {{[](Config& c, const json& file) { c = read_modeling_config(file); }, write_modeling_config}}, {}},
   };
@@ -65,7 +65,7 @@ const Architecture* find_architecture(const json& file) {
 Config config_of(const Architecture& architecture, const json& file) {
   Config c = preset_config(architecture.preset, "nano");
   c.kv_heads = c.head_dim = c.hidden = 0;
-  for (const ConfigFields& fields : {causal_fields(), architecture.fields})
+  for (const ConfigFields& fields : {kCausalFields, architecture.fields})
     for (const ConfigField& field : fields) field.read(c, file);
   return resolve(c);
 }

@@ -348,141 +348,122 @@ ConfigFields falcon_fields(const ConfigFields& more) {
 
 // ---- the classes -----------------------------------------------------------------------------------------
 
-ConfigFields causal_fields() { return {unless("is_causal", true), unless("use_bidirectional_attention", false)}; }
+const ConfigFields kCausalFields = {unless("is_causal", true), unless("use_bidirectional_attention", false)};
 
-ConfigFields llama_fields() { return like_llama({kSilu, kUnbiased, fixed("mlp_bias", false)}); }
+const ConfigFields kLlamaFields = like_llama({kSilu, kUnbiased, fixed("mlp_bias", false)});
 
-ConfigFields mistral_fields() { return like_llama({kSilu, window(4096)}, {.kv_heads = 8}); }
+const ConfigFields kMistralFields = like_llama({kSilu, window(4096)}, {.kv_heads = 8});
 
-ConfigFields qwen2_fields() { return like_llama({kSilu, kNoWindow, layer_types()}, {.kv_heads = 32}); }
+const ConfigFields kQwen2Fields = like_llama({kSilu, kNoWindow, layer_types()}, {.kv_heads = 32});
 
-ConfigFields qwen3_fields() {
-  return like_llama({kSilu, kUnbiased, kNoWindow, layer_types()}, {.kv_heads = 32, .head_dim = 128});
-}
+const ConfigFields kQwen3Fields =
+    like_llama({kSilu, kUnbiased, kNoWindow, layer_types()}, {.kv_heads = 32, .head_dim = 128});
 
-ConfigFields mixtral_fields() {
-  return like_llama(expert_fields({"num_local_experts", "num_experts"}, 8, 2, {kSilu, window()}),
-                    {.eps = 1e-5, .theta = 1e6f, .kv_heads = 8});
-}
+const ConfigFields kMixtralFields =
+    like_llama(expert_fields({"num_local_experts", "num_experts"}, 8, 2, {kSilu, window()}),
+               {.eps = 1e-5, .theta = 1e6f, .kv_heads = 8});
 
 // intermediate_size belongs to layers without experts, which train_gpt does not have.
-ConfigFields qwen3_moe_fields() {
-  return like_llama(expert_fields({"num_experts", "num_local_experts"}, 128, 8,
-                                  {kSilu, kUnbiased, kNoWindow, renormalize(),
-                                   size("moe_intermediate_size", &Config::hidden, 768), fixed("decoder_sparse_step", 1),
-                                   fixed("mlp_only_layers", json::array())}),
-                    {.kv_heads = 4});
-}
+const ConfigFields kQwen3MoeFields =
+    like_llama(expert_fields({"num_experts", "num_local_experts"}, 128, 8,
+                             {kSilu, kUnbiased, kNoWindow, renormalize(),
+                              size("moe_intermediate_size", &Config::hidden, 768), fixed("decoder_sparse_step", 1),
+                              fixed("mlp_only_layers", json::array())}),
+               {.kv_heads = 4});
 
-ConfigFields olmoe_fields() {
-  return like_llama(expert_fields({"num_experts", "num_local_experts"}, 64, 8,
-                                  {kSilu, kUnbiased, renormalize(), fixed("clip_qkv", nullptr)}),
-                    {.eps = 1e-5});
-}
+const ConfigFields kOlmoeFields =
+    like_llama(expert_fields({"num_experts", "num_local_experts"}, 64, 8,
+                             {kSilu, kUnbiased, renormalize(), fixed("clip_qkv", nullptr)}),
+               {.eps = 1e-5});
 
-ConfigFields olmo2_fields() { return like_llama({kSilu, kUnbiased}, {.eps = 1e-5}); }
+const ConfigFields kOlmo2Fields = like_llama({kSilu, kUnbiased}, {.eps = 1e-5});
 
-ConfigFields phi3_fields() { return like_llama({kSilu, partial_rope(1), window()}, {.eps = 1e-5}); }
+const ConfigFields kPhi3Fields = like_llama({kSilu, partial_rope(1), window()}, {.eps = 1e-5});
 
-ConfigFields glm_fields() {
-  return like_llama({kSilu, partial_rope(.5f), qkv_bias("attention_bias", true)},
-                    {.eps = 1.5625e-7, .kv_heads = 2, .head_dim = 128});
-}
+const ConfigFields kGlmFields =
+    like_llama({kSilu, partial_rope(.5f), qkv_bias("attention_bias", true)},
+               {.eps = 1.5625e-7, .kv_heads = 2, .head_dim = 128});
 
-ConfigFields gemma2_fields() {
-  return like_llama({fixed("hidden_activation", "gelu_pytorch_tanh"), kUnbiased, score_scale(), window(4096),
-                     layer_types(), optional_number("attn_logit_softcapping", &Config::attention_cap, 50.f),
-                     optional_number("final_logit_softcapping", &Config::logit_cap, 30.f)},
-                    {.tied = true, .kv_heads = 4, .head_dim = 256});
-}
+const ConfigFields kGemma2Fields =
+    like_llama({fixed("hidden_activation", "gelu_pytorch_tanh"), kUnbiased, score_scale(), window(4096),
+                layer_types(), optional_number("attn_logit_softcapping", &Config::attention_cap, 50.f),
+                optional_number("final_logit_softcapping", &Config::logit_cap, 30.f)},
+               {.tied = true, .kv_heads = 4, .head_dim = 256});
 
-ConfigFields falcon_7b_fields() {
-  return falcon_fields({fixed("multi_query", true),
-                        always([](Config& c) { c.kv_heads = 1; })});
-}
+const ConfigFields kFalcon7bFields =
+    falcon_fields({fixed("multi_query", true), always([](Config& c) { c.kv_heads = 1; })});
 
-ConfigFields falcon_40b_fields() {
-  return falcon_fields({fixed("num_ln_in_parallel_attn", 2), optional_size("num_kv_heads", &Config::kv_heads)});
-}
+const ConfigFields kFalcon40bFields =
+    falcon_fields({fixed("num_ln_in_parallel_attn", 2), optional_size("num_kv_heads", &Config::kv_heads)});
 
-ConfigFields gpt2_fields() {
-  return gpt_sizes({optional_size("n_inner", &Config::hidden), epsilon("layer_norm_epsilon", 1e-5),
-                    activation("activation_function", "gelu_new"), tied(true),
-                    written("n_ctx", &Config::context),  // for llama.cpp
-                    fixed("scale_attn_weights", true), fixed("scale_attn_by_inverse_layer_idx", false),
-                    fixed("add_cross_attention", false)});
-}
+const ConfigFields kGpt2Fields =
+    gpt_sizes({optional_size("n_inner", &Config::hidden), epsilon("layer_norm_epsilon", 1e-5),
+               activation("activation_function", "gelu_new"), tied(true),
+               written("n_ctx", &Config::context),  // for llama.cpp
+               fixed("scale_attn_weights", true), fixed("scale_attn_by_inverse_layer_idx", false),
+               fixed("add_cross_attention", false)});
 
-ConfigFields gpt1_fields() {
-  return gpt_sizes({kFourfold, epsilon("layer_norm_epsilon", 1e-5), activation("afn", "gelu", kGpt1Activations),
-                    tied(true)});
-}
+const ConfigFields kGpt1Fields =
+    gpt_sizes({kFourfold, epsilon("layer_norm_epsilon", 1e-5), activation("afn", "gelu", kGpt1Activations),
+               tied(true)});
 
-ConfigFields gpt_bigcode_fields() {
-  return concat(gpt2_fields(), {fixed("multi_query", true), always([](Config& c) { c.kv_heads = 1; })});
-}
+const ConfigFields kGptBigcodeFields =
+    concat(kGpt2Fields, {fixed("multi_query", true), always([](Config& c) { c.kv_heads = 1; })});
 
-ConfigFields opt_fields() {
-  return usual_fields({size("ffn_dim", &Config::hidden), size("max_position_embeddings", &Config::context),
-                       activation("activation_function", "relu"), tied(true), fixed("enable_bias", true),
-                       fixed("layer_norm_elementwise_affine", true), fixed("_remove_final_layer_norm", false),
-                       same_width(),
-                       choice("do_layer_norm_before", true,
-                              [](Config& c, bool before) { c.placement = before ? "pre" : "post"; },
-                              [](const Config& c) { return c.placement == "pre"; })});
-}
+const ConfigFields kOptFields =
+    usual_fields({size("ffn_dim", &Config::hidden), size("max_position_embeddings", &Config::context),
+                  activation("activation_function", "relu"), tied(true), fixed("enable_bias", true),
+                  fixed("layer_norm_elementwise_affine", true), fixed("_remove_final_layer_norm", false),
+                  same_width(),
+                  choice("do_layer_norm_before", true,
+                         [](Config& c, bool before) { c.placement = before ? "pre" : "post"; },
+                         [](const Config& c) { return c.placement == "pre"; })});
 
-ConfigFields bloom_fields() {
-  return {size({"n_layer", "num_hidden_layers"}, &Config::n_layer),
-          size({"n_head", "num_attention_heads"}, &Config::n_head),
-          size({"hidden_size", "n_embed"}, &Config::channels), size("vocab_size", &Config::vocab_size),
-          size("seq_length", &Config::context, 2048), kFourfold, epsilon("layer_norm_epsilon", 1e-5), tied(true),
-          fixed("apply_residual_connection_post_layernorm", false)};
-}
+const ConfigFields kBloomFields =
+    {size({"n_layer", "num_hidden_layers"}, &Config::n_layer),
+     size({"n_head", "num_attention_heads"}, &Config::n_head),
+     size({"hidden_size", "n_embed"}, &Config::channels), size("vocab_size", &Config::vocab_size),
+     size("seq_length", &Config::context, 2048), kFourfold, epsilon("layer_norm_epsilon", 1e-5), tied(true),
+     fixed("apply_residual_connection_post_layernorm", false)};
 
-ConfigFields gpt_neox_fields() {
-  return usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
-                       epsilon("layer_norm_eps", 1e-5), activation("hidden_act", "gelu"),
-                       rope(10000, "rotary_emb_base"), partial_rope(.25f, "rotary_pct"),
-                       tied(false), fixed("attention_bias", true),
-                       choice("use_parallel_residual", true,
-                              [](Config& c, bool parallel) {
-                                c.block = parallel ? BlockForm::parallel : BlockForm::sequential;
-                              },
-                              [](const Config& c) { return c.block == BlockForm::parallel; })});
-}
+const ConfigFields kGptNeoxFields =
+    usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
+                  epsilon("layer_norm_eps", 1e-5), activation("hidden_act", "gelu"),
+                  rope(10000, "rotary_emb_base"), partial_rope(.25f, "rotary_pct"),
+                  tied(false), fixed("attention_bias", true),
+                  choice("use_parallel_residual", true,
+                         [](Config& c, bool parallel) {
+                           c.block = parallel ? BlockForm::parallel : BlockForm::sequential;
+                         },
+                         [](const Config& c) { return c.block == BlockForm::parallel; })});
 
-ConfigFields phi_fields() {
-  return usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
-                       kv_heads(), kHeadDim, epsilon("layer_norm_eps", 1e-5), activation("hidden_act", "gelu_new"),
-                       rope(), partial_rope(.5f), tied(false), fixed("qk_layernorm", false)});
-}
+const ConfigFields kPhiFields =
+    usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
+                  kv_heads(), kHeadDim, epsilon("layer_norm_eps", 1e-5), activation("hidden_act", "gelu_new"),
+                  rope(), partial_rope(.5f), tied(false), fixed("qk_layernorm", false)});
 
-ConfigFields stablelm_fields() {
-  return usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
-                       kv_heads(32), epsilon("layer_norm_eps", 1e-5), rope(), partial_rope(.25f), tied(false),
-                       fixed("hidden_act", "silu"), fixed("qk_layernorm", false), qkv_bias("use_qkv_bias", false),
-                       choice("use_parallel_residual", false,
-                              [](Config& c, bool parallel) {
-                                c.block = parallel ? BlockForm::parallel_shared : BlockForm::sequential;
-                              },
-                              [](const Config& c) { return c.block == BlockForm::parallel_shared; }),
-                       always([](Config& c) { c.norm = NormKind::layernorm; c.norm_bias = true; })});
-}
+const ConfigFields kStablelmFields =
+    usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
+                  kv_heads(32), epsilon("layer_norm_eps", 1e-5), rope(), partial_rope(.25f), tied(false),
+                  fixed("hidden_act", "silu"), fixed("qk_layernorm", false), qkv_bias("use_qkv_bias", false),
+                  choice("use_parallel_residual", false,
+                         [](Config& c, bool parallel) {
+                           c.block = parallel ? BlockForm::parallel_shared : BlockForm::sequential;
+                         },
+                         [](const Config& c) { return c.block == BlockForm::parallel_shared; }),
+                  always([](Config& c) { c.norm = NormKind::layernorm; c.norm_bias = true; })});
 
-ConfigFields starcoder2_fields() {
-  return usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
-                       kv_heads(2), kHeadDim, epsilon("norm_epsilon", 1e-5), rope(), tied(true),
-                       activation("hidden_act", "gelu_pytorch_tanh"), fixed("use_bias", true), window(),
-                       always([](Config& c) { c.position = Position::rope; })});
-}
+const ConfigFields kStarcoder2Fields =
+    usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
+                  kv_heads(2), kHeadDim, epsilon("norm_epsilon", 1e-5), rope(), tied(true),
+                  activation("hidden_act", "gelu_pytorch_tanh"), fixed("use_bias", true), window(),
+                  always([](Config& c) { c.position = Position::rope; })});
 
-ConfigFields gemma_fields() {
-  return like_llama({fixed("hidden_act", "gelu_pytorch_tanh", "gelu"), kUnbiased, always([](Config& c) {
-                       c.placement = "pre";
-                       c.window = 0;
-                       c.window_every = 1;
-                       c.attention_cap = c.logit_cap = 0;
-                     })},
-                    {.tied = true, .kv_heads = 16, .head_dim = 256});
-}
+const ConfigFields kGemmaFields =
+    like_llama({fixed("hidden_act", "gelu_pytorch_tanh", "gelu"), kUnbiased, always([](Config& c) {
+                  c.placement = "pre";
+                  c.window = 0;
+                  c.window_every = 1;
+                  c.attention_cap = c.logit_cap = 0;
+                })},
+               {.tied = true, .kv_heads = 16, .head_dim = 256});

@@ -15,28 +15,9 @@ struct ConfigField {
 };
 using ConfigFields = std::vector<ConfigField>;
 
-ConfigFields causal_fields();  // of every class: no token sees later ones
+extern const ConfigFields kCausalFields;  // of every class: no token sees later ones
 
-ConfigFields bloom_fields();
-ConfigFields falcon_7b_fields();
-ConfigFields falcon_40b_fields();
-ConfigFields gemma_fields();
-ConfigFields gemma2_fields();
-ConfigFields glm_fields();
-ConfigFields gpt1_fields();
-ConfigFields gpt2_fields();
-ConfigFields gpt_bigcode_fields();
-ConfigFields gpt_neox_fields();
-ConfigFields llama_fields();
-ConfigFields mistral_fields();
-ConfigFields mixtral_fields();
-ConfigFields olmo2_fields();
-ConfigFields olmoe_fields();
-ConfigFields opt_fields();
-ConfigFields phi_fields();
-ConfigFields phi3_fields();
-ConfigFields qwen2_fields();
-ConfigFields qwen3_fields();
-ConfigFields qwen3_moe_fields();
-ConfigFields stablelm_fields();
-ConfigFields starcoder2_fields();
+extern const ConfigFields kBloomFields, kFalcon40bFields, kFalcon7bFields, kGemmaFields, kGemma2Fields, kGlmFields,
+    kGpt1Fields, kGpt2Fields, kGptBigcodeFields, kGptNeoxFields, kLlamaFields, kMistralFields, kMixtralFields,
+    kOlmo2Fields, kOlmoeFields, kOptFields, kPhiFields, kPhi3Fields, kQwen2Fields, kQwen3Fields, kQwen3MoeFields,
+    kStablelmFields, kStarcoder2Fields;

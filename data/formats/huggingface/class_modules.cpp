@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <string_view>
 
-namespace {
+size_t behind_q(size_t r, const Config& c) { return r + static_cast<size_t>(c.n_head) * c.head_dim; }
+size_t behind_k(size_t r, const Config& c) { return r + static_cast<size_t>(c.n_head + c.kv_heads) * c.head_dim; }
 
-// One matrix holds q of all heads, then k, then v.
-template <int part>
-size_t third(size_t r, const Config& c) {
-  const size_t q = static_cast<size_t>(c.n_head) * c.head_dim, k = static_cast<size_t>(c.kv_heads) * c.head_dim;
-  return r + (part > 0 ? q : 0) + (part > 1 ? k : 0);
+size_t of_neighbors(size_t r, const Config& c) {
+  const size_t D = c.head_dim, R = c.rope_dims(), i = r % D;
+  if (i >= R) return r;
+  return r - i + (i < R / 2 ? 2 * i : 2 * i - R + 1);
 }
+
+namespace {
 
 // q, k and v of a head together, (H, 3, D): BLOOM, GPT-NeoX.
 template <int part>
@@ -26,13 +28,6 @@ size_t of_group(size_t r, const Config& c) {
   return (h / heads * (queries + 2) + (part == 0 ? h % heads : queries + part - 1)) * D + r % D;
 }
 
-// GLM rotates the pairs (2i, 2i + 1) of the first R numbers of a head; we rotate (i, i + R/2).
-size_t of_neighbors(size_t r, const Config& c) {
-  const size_t D = c.head_dim, R = c.rope_dims(), i = r % D;
-  if (i >= R) return r;
-  return r - i + (i < R / 2 ? 2 * i : 2 * i - R + 1);
-}
-
 // The second of two stacked matrices, each with as many rows as the feed-forward layer is wide.
 size_t second(size_t r, const Config& c) { return r + c.hidden; }
 
@@ -43,21 +38,6 @@ Modules concat(Modules a, const Modules& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
-
-const Modules kGpt2 = {
-    {"embedding.token", "transformer.wte"},
-    {"embedding.position", "transformer.wpe"},
-    {"block.#.attention.norm_in", "transformer.h.#.ln_1"},
-    {"block.#.attention.q", "transformer.h.#.attn.c_attn", third<0>, true},
-    {"block.#.attention.k", "transformer.h.#.attn.c_attn", third<1>, true},
-    {"block.#.attention.v", "transformer.h.#.attn.c_attn", third<2>, true},
-    {"block.#.attention.o", "transformer.h.#.attn.c_proj", nullptr, true},
-    {"block.#.ffn.norm_in", "transformer.h.#.ln_2"},
-    {"block.#.ffn.up", "transformer.h.#.mlp.c_fc", nullptr, true},
-    {"block.#.ffn.down", "transformer.h.#.mlp.c_proj", nullptr, true},
-    {"final_norm", "transformer.ln_f"},
-    {"head", "lm_head"},
-};
 
 const Modules kLlamaCommon = {
     {"embedding.token", "model.embed_tokens"},
@@ -74,52 +54,6 @@ const Modules kLlamaCommon = {
     {"head", "lm_head"},
 };
 
-const Modules kGpt1 = {
-    {"embedding.token", "transformer.tokens_embed"},
-    {"embedding.position", "transformer.positions_embed"},
-    {"block.#.attention.q", "transformer.h.#.attn.c_attn", third<0>, true},
-    {"block.#.attention.k", "transformer.h.#.attn.c_attn", third<1>, true},
-    {"block.#.attention.v", "transformer.h.#.attn.c_attn", third<2>, true},
-    {"block.#.attention.o", "transformer.h.#.attn.c_proj", nullptr, true},
-    {"block.#.attention.norm_sum", "transformer.h.#.ln_1"},
-    {"block.#.ffn.up", "transformer.h.#.mlp.c_fc", nullptr, true},
-    {"block.#.ffn.down", "transformer.h.#.mlp.c_proj", nullptr, true},
-    {"block.#.ffn.norm_sum", "transformer.h.#.ln_2"},
-    {"head", "lm_head"},
-};
-
-const Modules kOpt = {
-    {"embedding.token", "model.decoder.embed_tokens"},
-    {"embedding.position", "model.decoder.embed_positions", behind_two, false, 2},
-    {"block.#.attention.q", "model.decoder.layers.#.self_attn.q_proj"},
-    {"block.#.attention.k", "model.decoder.layers.#.self_attn.k_proj"},
-    {"block.#.attention.v", "model.decoder.layers.#.self_attn.v_proj"},
-    {"block.#.attention.o", "model.decoder.layers.#.self_attn.out_proj"},
-    {"block.#.attention.norm_in", "model.decoder.layers.#.self_attn_layer_norm"},
-    {"block.#.attention.norm_sum", "model.decoder.layers.#.self_attn_layer_norm"},
-    {"block.#.ffn.up", "model.decoder.layers.#.fc1"},
-    {"block.#.ffn.down", "model.decoder.layers.#.fc2"},
-    {"block.#.ffn.norm_in", "model.decoder.layers.#.final_layer_norm"},
-    {"block.#.ffn.norm_sum", "model.decoder.layers.#.final_layer_norm"},
-    {"final_norm", "model.decoder.final_layer_norm"},
-    {"head", "lm_head"},
-};
-
-const Modules kBloom = {
-    {"embedding.token", "transformer.word_embeddings"},
-    {"embedding.norm", "transformer.word_embeddings_layernorm"},
-    {"block.#.attention.norm_in", "transformer.h.#.input_layernorm"},
-    {"block.#.attention.q", "transformer.h.#.self_attention.query_key_value", of_head<0>},
-    {"block.#.attention.k", "transformer.h.#.self_attention.query_key_value", of_head<1>},
-    {"block.#.attention.v", "transformer.h.#.self_attention.query_key_value", of_head<2>},
-    {"block.#.attention.o", "transformer.h.#.self_attention.dense"},
-    {"block.#.ffn.norm_in", "transformer.h.#.post_attention_layernorm"},
-    {"block.#.ffn.up", "transformer.h.#.mlp.dense_h_to_4h"},
-    {"block.#.ffn.down", "transformer.h.#.mlp.dense_4h_to_h"},
-    {"final_norm", "transformer.ln_f"},
-    {"head", "lm_head"},
-};
-
 Modules falcon_modules(const Modules& norms) {
   return concat({{"embedding.token", "transformer.word_embeddings"},
                  {"block.#.attention.q", "transformer.h.#.self_attention.query_key_value", of_group<0>},
@@ -132,20 +66,6 @@ Modules falcon_modules(const Modules& norms) {
                  {"head", "lm_head"}},
                 norms);
 }
-
-const Modules kGptNeox = {
-    {"embedding.token", "gpt_neox.embed_in"},
-    {"block.#.attention.norm_in", "gpt_neox.layers.#.input_layernorm"},
-    {"block.#.attention.q", "gpt_neox.layers.#.attention.query_key_value", of_head<0>},
-    {"block.#.attention.k", "gpt_neox.layers.#.attention.query_key_value", of_head<1>},
-    {"block.#.attention.v", "gpt_neox.layers.#.attention.query_key_value", of_head<2>},
-    {"block.#.attention.o", "gpt_neox.layers.#.attention.dense"},
-    {"block.#.ffn.norm_in", "gpt_neox.layers.#.post_attention_layernorm"},
-    {"block.#.ffn.up", "gpt_neox.layers.#.mlp.dense_h_to_4h"},
-    {"block.#.ffn.down", "gpt_neox.layers.#.mlp.dense_4h_to_h"},
-    {"final_norm", "gpt_neox.final_layer_norm"},
-    {"head", "embed_out"},
-};
 
 // Names of the two norms of a block.
 const Modules kPreNorms = {
@@ -175,57 +95,122 @@ Modules like_llama(const Modules& norms, const Modules& changed = {}) {
 
 const Modules kGateUp = {{"block.#.ffn.gate", "model.layers.#.mlp.gate_up_proj"},
                          {"block.#.ffn.up", "model.layers.#.mlp.gate_up_proj", second}};
-const Modules kGlm = concat(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.q_proj", of_neighbors},
-                                      {"block.#.attention.k", "model.layers.#.self_attn.k_proj", of_neighbors}});
-const Modules kPhi3 = concat(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.qkv_proj", third<0>},
-                                       {"block.#.attention.k", "model.layers.#.self_attn.qkv_proj", third<1>},
-                                       {"block.#.attention.v", "model.layers.#.self_attn.qkv_proj", third<2>}});
-const Modules kPhi = {{"block.#.attention.o", "model.layers.#.self_attn.dense"},
-                      {"block.#.ffn.up", "model.layers.#.mlp.fc1"},
-                      {"block.#.ffn.down", "model.layers.#.mlp.fc2"},
-                      {"final_norm", "model.final_layernorm"}};
-const Modules kMixtral = {{"block.#.ffn.router", "model.layers.#.block_sparse_moe.gate"},
-                          {"block.#.ffn.expert.@.gate", "model.layers.#.block_sparse_moe.experts.@.w1"},
-                          {"block.#.ffn.expert.@.up", "model.layers.#.block_sparse_moe.experts.@.w3"},
-                          {"block.#.ffn.expert.@.down", "model.layers.#.block_sparse_moe.experts.@.w2"}};
-const Modules kQwen3Moe = {{"block.#.ffn.router", "model.layers.#.mlp.gate"},
-                           {"block.#.ffn.expert.@.gate", "model.layers.#.mlp.experts.@.gate_proj"},
-                           {"block.#.ffn.expert.@.up", "model.layers.#.mlp.experts.@.up_proj"},
-                           {"block.#.ffn.expert.@.down", "model.layers.#.mlp.experts.@.down_proj"}};
-const Modules kStarcoder2 = {{"block.#.ffn.up", "model.layers.#.mlp.c_fc"},
-                             {"block.#.ffn.down", "model.layers.#.mlp.c_proj"}};
 
 }  // namespace
 
 // ---- the classes -----------------------------------------------------------------------------------------
 
-Modules bloom_modules() { return kBloom; }
-Modules glm_modules() { return like_llama(kPreNorms, kGlm); }
-Modules gpt1_modules() { return kGpt1; }
-Modules gpt2_modules() { return kGpt2; }
-Modules gpt_neox_modules() { return kGptNeox; }
-Modules llama_modules() { return like_llama(kPreNorms); }
-Modules reordered_modules() { return like_llama(kReorderedNorms); }
-Modules sandwich_modules() { return like_llama(kSandwichNorms); }
-Modules mixtral_modules() { return like_llama(kPreNorms, kMixtral); }
-Modules qwen3_moe_modules() { return like_llama(kPreNorms, kQwen3Moe); }
-Modules opt_modules() { return kOpt; }
-Modules phi_modules() { return like_llama(kPreNorms, kPhi); }
-Modules phi3_modules() { return like_llama(kPreNorms, kPhi3); }
-Modules starcoder2_modules() { return like_llama(kPreNorms, kStarcoder2); }
+const Modules kBloomModules = {
+    {"embedding.token", "transformer.word_embeddings"},
+    {"embedding.norm", "transformer.word_embeddings_layernorm"},
+    {"block.#.attention.norm_in", "transformer.h.#.input_layernorm"},
+    {"block.#.attention.q", "transformer.h.#.self_attention.query_key_value", of_head<0>},
+    {"block.#.attention.k", "transformer.h.#.self_attention.query_key_value", of_head<1>},
+    {"block.#.attention.v", "transformer.h.#.self_attention.query_key_value", of_head<2>},
+    {"block.#.attention.o", "transformer.h.#.self_attention.dense"},
+    {"block.#.ffn.norm_in", "transformer.h.#.post_attention_layernorm"},
+    {"block.#.ffn.up", "transformer.h.#.mlp.dense_h_to_4h"},
+    {"block.#.ffn.down", "transformer.h.#.mlp.dense_4h_to_h"},
+    {"final_norm", "transformer.ln_f"},
+    {"head", "lm_head"},
+};
 
-Modules falcon_7b_modules() {
-  return falcon_modules({{"block.#.attention.norm_in", "transformer.h.#.input_layernorm"}});
-}
+const Modules kGpt1Modules = {
+    {"embedding.token", "transformer.tokens_embed"},
+    {"embedding.position", "transformer.positions_embed"},
+    {"block.#.attention.q", "transformer.h.#.attn.c_attn", nullptr, true},
+    {"block.#.attention.k", "transformer.h.#.attn.c_attn", behind_q, true},
+    {"block.#.attention.v", "transformer.h.#.attn.c_attn", behind_k, true},
+    {"block.#.attention.o", "transformer.h.#.attn.c_proj", nullptr, true},
+    {"block.#.attention.norm_sum", "transformer.h.#.ln_1"},
+    {"block.#.ffn.up", "transformer.h.#.mlp.c_fc", nullptr, true},
+    {"block.#.ffn.down", "transformer.h.#.mlp.c_proj", nullptr, true},
+    {"block.#.ffn.norm_sum", "transformer.h.#.ln_2"},
+    {"head", "lm_head"},
+};
 
-Modules falcon_40b_modules() {
-  return falcon_modules({{"block.#.attention.norm_in", "transformer.h.#.ln_attn"},
-                         {"block.#.ffn.norm_in", "transformer.h.#.ln_mlp"}});
-}
+const Modules kGpt2Modules = {
+    {"embedding.token", "transformer.wte"},
+    {"embedding.position", "transformer.wpe"},
+    {"block.#.attention.norm_in", "transformer.h.#.ln_1"},
+    {"block.#.attention.q", "transformer.h.#.attn.c_attn", nullptr, true},
+    {"block.#.attention.k", "transformer.h.#.attn.c_attn", behind_q, true},
+    {"block.#.attention.v", "transformer.h.#.attn.c_attn", behind_k, true},
+    {"block.#.attention.o", "transformer.h.#.attn.c_proj", nullptr, true},
+    {"block.#.ffn.norm_in", "transformer.h.#.ln_2"},
+    {"block.#.ffn.up", "transformer.h.#.mlp.c_fc", nullptr, true},
+    {"block.#.ffn.down", "transformer.h.#.mlp.c_proj", nullptr, true},
+    {"final_norm", "transformer.ln_f"},
+    {"head", "lm_head"},
+};
+
+const Modules kGptNeoxModules = {
+    {"embedding.token", "gpt_neox.embed_in"},
+    {"block.#.attention.norm_in", "gpt_neox.layers.#.input_layernorm"},
+    {"block.#.attention.q", "gpt_neox.layers.#.attention.query_key_value", of_head<0>},
+    {"block.#.attention.k", "gpt_neox.layers.#.attention.query_key_value", of_head<1>},
+    {"block.#.attention.v", "gpt_neox.layers.#.attention.query_key_value", of_head<2>},
+    {"block.#.attention.o", "gpt_neox.layers.#.attention.dense"},
+    {"block.#.ffn.norm_in", "gpt_neox.layers.#.post_attention_layernorm"},
+    {"block.#.ffn.up", "gpt_neox.layers.#.mlp.dense_h_to_4h"},
+    {"block.#.ffn.down", "gpt_neox.layers.#.mlp.dense_4h_to_h"},
+    {"final_norm", "gpt_neox.final_layer_norm"},
+    {"head", "embed_out"},
+};
+
+const Modules kOptModules = {
+    {"embedding.token", "model.decoder.embed_tokens"},
+    {"embedding.position", "model.decoder.embed_positions", behind_two, false, 2},
+    {"block.#.attention.q", "model.decoder.layers.#.self_attn.q_proj"},
+    {"block.#.attention.k", "model.decoder.layers.#.self_attn.k_proj"},
+    {"block.#.attention.v", "model.decoder.layers.#.self_attn.v_proj"},
+    {"block.#.attention.o", "model.decoder.layers.#.self_attn.out_proj"},
+    {"block.#.attention.norm_in", "model.decoder.layers.#.self_attn_layer_norm"},
+    {"block.#.attention.norm_sum", "model.decoder.layers.#.self_attn_layer_norm"},
+    {"block.#.ffn.up", "model.decoder.layers.#.fc1"},
+    {"block.#.ffn.down", "model.decoder.layers.#.fc2"},
+    {"block.#.ffn.norm_in", "model.decoder.layers.#.final_layer_norm"},
+    {"block.#.ffn.norm_sum", "model.decoder.layers.#.final_layer_norm"},
+    {"final_norm", "model.decoder.final_layer_norm"},
+    {"head", "lm_head"},
+};
 
 // GPT-2's names, but the matrices are not transposed (nn.Linear).
-Modules gpt_bigcode_modules() {
-  Modules rows = kGpt2;
+const Modules kGptBigcodeModules = [] {
+  Modules rows = kGpt2Modules;
   for (ModuleRow& row : rows) row.transposed = false;
   return rows;
-}
+}();
+
+const Modules kFalcon7bModules = falcon_modules({{"block.#.attention.norm_in", "transformer.h.#.input_layernorm"}});
+const Modules kFalcon40bModules = falcon_modules({{"block.#.attention.norm_in", "transformer.h.#.ln_attn"},
+                                                  {"block.#.ffn.norm_in", "transformer.h.#.ln_mlp"}});
+
+const Modules kLlamaModules = like_llama(kPreNorms);
+const Modules kReorderedModules = like_llama(kReorderedNorms);
+const Modules kSandwichModules = like_llama(kSandwichNorms);
+const Modules kGlmModules =
+    like_llama(kPreNorms, concat(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.q_proj", of_neighbors},
+                                           {"block.#.attention.k", "model.layers.#.self_attn.k_proj", of_neighbors}}));
+const Modules kPhi3Modules =
+    like_llama(kPreNorms, concat(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.qkv_proj"},
+                                           {"block.#.attention.k", "model.layers.#.self_attn.qkv_proj", behind_q},
+                                           {"block.#.attention.v", "model.layers.#.self_attn.qkv_proj", behind_k}}));
+const Modules kPhiModules =
+    like_llama(kPreNorms, {{"block.#.attention.o", "model.layers.#.self_attn.dense"},
+                           {"block.#.ffn.up", "model.layers.#.mlp.fc1"},
+                           {"block.#.ffn.down", "model.layers.#.mlp.fc2"},
+                           {"final_norm", "model.final_layernorm"}});
+const Modules kMixtralModules =
+    like_llama(kPreNorms, {{"block.#.ffn.router", "model.layers.#.block_sparse_moe.gate"},
+                           {"block.#.ffn.expert.@.gate", "model.layers.#.block_sparse_moe.experts.@.w1"},
+                           {"block.#.ffn.expert.@.up", "model.layers.#.block_sparse_moe.experts.@.w3"},
+                           {"block.#.ffn.expert.@.down", "model.layers.#.block_sparse_moe.experts.@.w2"}});
+const Modules kQwen3MoeModules =
+    like_llama(kPreNorms, {{"block.#.ffn.router", "model.layers.#.mlp.gate"},
+                           {"block.#.ffn.expert.@.gate", "model.layers.#.mlp.experts.@.gate_proj"},
+                           {"block.#.ffn.expert.@.up", "model.layers.#.mlp.experts.@.up_proj"},
+                           {"block.#.ffn.expert.@.down", "model.layers.#.mlp.experts.@.down_proj"}});
+const Modules kStarcoder2Modules =
+    like_llama(kPreNorms, {{"block.#.ffn.up", "model.layers.#.mlp.c_fc"},
+                           {"block.#.ffn.down", "model.layers.#.mlp.c_proj"}});

@@ -9,6 +9,12 @@
 // Maps row `r` of our tensor to a row of theirs.
 using ForeignRow = size_t (*)(size_t r, const Config& config);
 
+// One matrix holds q of all heads, then k, then v: where our k and v begin in theirs.
+size_t behind_q(size_t r, const Config& config);
+size_t behind_k(size_t r, const Config& config);
+// We rotate the pairs (i, i + R/2) of the first R channels of a head; GLM and Llama's own programs rotate (2i, 2i + 1).
+size_t of_neighbors(size_t r, const Config& config);
+
 // Our module and its name in transformers. '#' stands for the layer's number and '@' for the expert's. If only our name
 // has '@', their tensor holds the matrices of all experts.
 struct ModuleRow {
@@ -19,20 +25,8 @@ struct ModuleRow {
 };
 using Modules = std::vector<ModuleRow>;
 
-Modules bloom_modules();
-Modules falcon_7b_modules();
-Modules falcon_40b_modules();
-Modules glm_modules();
-Modules gpt1_modules();
-Modules gpt2_modules();
-Modules gpt_bigcode_modules();
-Modules gpt_neox_modules();
-Modules llama_modules();      // and its relatives with the same names
-Modules mixtral_modules();
-Modules qwen3_moe_modules();  // and OLMoE's
-Modules reordered_modules();  // Llama's, with OLMo 2's norms
-Modules sandwich_modules();   // Llama's, with Gemma 2's norms
-Modules opt_modules();
-Modules phi_modules();
-Modules phi3_modules();
-Modules starcoder2_modules();
+// Some are of several classes: Llama's and its relatives', Qwen3-MoE's and OLMoE's. "Reordered" has OLMo 2's norms,
+// "sandwich" Gemma 2's.
+extern const Modules kBloomModules, kFalcon7bModules, kFalcon40bModules, kGlmModules, kGpt1Modules, kGpt2Modules,
+    kGptBigcodeModules, kGptNeoxModules, kLlamaModules, kMixtralModules, kQwen3MoeModules, kReorderedModules,
+    kSandwichModules, kOptModules, kPhiModules, kPhi3Modules, kStarcoder2Modules;
