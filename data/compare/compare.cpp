@@ -1,15 +1,10 @@
 #include "compare.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <stdexcept>
 
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/host/interrupt.hpp"
-#include "data/options/command_line.hpp"
 #include "data/run/messages.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"

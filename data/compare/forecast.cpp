@@ -4,7 +4,6 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
-#include <stdexcept>
 
 #include "data/host/machine.hpp"
 #include "data/host/peak.hpp"

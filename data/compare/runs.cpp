@@ -13,7 +13,6 @@
 #include "data/host/progress.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/settings_file.hpp"
-#include "data/options/toml.hpp"
 #include "data/run/resume.hpp"
 #include "data/run/time_limit.hpp"
 #include "data/run_directory/directory.hpp"

@@ -2,7 +2,6 @@
 // A comparison in memory: its runs, and a summary of each cell.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -10,7 +10,6 @@
 
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
-#include "data/options/toml.hpp"
 #include "data/run_directory/metrics.hpp"
 #include "data/strings/format.hpp"
 #include "tuning.hpp"
@@ -47,7 +46,6 @@ void write_csv(const std::string& path, const Fields& header, const WriteRows& w
   };
   write(header);
   write_rows(write);
-  file.finish();
   file.publish();
 }
 

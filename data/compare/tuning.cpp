@@ -5,7 +5,6 @@
 #include <optional>
 #include <stdexcept>
 
-#include "data/options/command_line.hpp"
 #include "data/run/resume.hpp"
 #include "runs.hpp"
 

@@ -7,7 +7,6 @@
 
 #include "data/run_directory/checkpoint.hpp"
 #include "data/strings/format.hpp"
-#include "step_inputs.hpp"
 
 namespace {
 

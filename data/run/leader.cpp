@@ -1,6 +1,5 @@
 #include "leader.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <csignal>
 #include <exception>

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "data/files/json.hpp"
 #include "data/options/options.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <future>
-#include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -12,11 +11,9 @@
 #include <fnmatch.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "data/files/files.hpp"
 #include "data/files/foreign_files.hpp"
-#include "data/files/json.hpp"
 #include "data/files/paths.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"

@@ -2,7 +2,6 @@
 // The whole model: embedding → blocks → final norm → classifier, forward and backward.
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "block.hpp"

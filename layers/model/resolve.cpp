@@ -10,7 +10,6 @@
 #include "layers/config/fields.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
-#include "layers/streams/streams.hpp"
 
 std::string spelled(const std::string& marked, const std::string& before) {
   std::string text;

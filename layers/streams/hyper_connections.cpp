@@ -4,9 +4,7 @@
 #include <vector>
 
 #include "layers/kernels/elementwise.hpp"
-#include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
-#include "mixing.hpp"
 #include "planes.hpp"
 #include "stream_projection.hpp"
 
