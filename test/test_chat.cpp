@@ -114,6 +114,8 @@ TEST_CASE("a tokenizer without a template's tokens takes the plain one, and refu
   f.write("q.jsonl", line_of(kDuck));
   const Tokenizer with_end = Tokenizer::bytes().with_special({kEnd});
   CHECK(std::string(load(f, "", LearnedPart::completion, &with_end).chat->name) == "plain");
+  CHECK(jinja_of(find_chat_template("plain"), with_end.with_begin(256)).starts_with("{{ bos_token }}{% for"));
+  CHECK(jinja_of(find_chat_template("plain"), with_end).starts_with("{% for"));
   CHECK(message_of<std::runtime_error>([&] { load(f, "chatml", LearnedPart::completion, &with_end); }) ==
         "--chat-template chatml: the tokenizer has no special token <|im_start|>; use --chat-template plain, or train "
         "a new model with this one from the start");

@@ -315,8 +315,8 @@ std::vector<Point> points_tried(const std::vector<std::string>& tune, int runs,
   std::vector<Point> tried;
   for (std::vector<CellRun> next; next = next_tuning_runs(c, 0), !next.empty();)
     for (CellRun& run : next) {
-      run.result.state = std::isfinite(loss(run.point)) ? RunState::finished : RunState::diverged;
-      run.result.final_loss = loss(run.point);
+      const double x = run.result.final_loss = loss(run.point);
+      run.result.state = std::isnan(x) ? RunState::failed : x < 100 ? RunState::finished : RunState::diverged;
       tried.push_back(run.point);
       c.runs.push_back(run);
     }
@@ -373,8 +373,17 @@ TEST_CASE("tuning tries all combinations, then the neighbors of the best", "[com
   CHECK(after_first(8, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}});
   CHECK(after_first(9, bowl(2, 2)) == std::vector<Point>{{2, 1}, {1, 2}, {3, 1}, {2, 0}, {2, 2}});
   CHECK(after_first(4, bowl(2, 2)).empty());
-  // If all diverge, the search goes to lower values.
+  // If all diverge, the search goes to lower values, also if the losses at the end are finite.
   CHECK(after_first(6, [](const Point&) { return INFINITY; }) == std::vector<Point>{{-1, 0}, {0, -1}});
+  CHECK(after_first(6, [](const Point& p) { return 1000. - p[0]; }) == std::vector<Point>{{-1, 0}, {0, -1}});
+  // A failed run is never the best.
+  const auto fails = [](const Point& p) { return p == Point{0, 0} ? NAN : 9. - p[0] + p[1]; };
+  CHECK(after_first(6, fails) == std::vector<Point>{{2, 0}, {1, -1}});
+  Comparison unlimited;
+  unlimited.tuning = parse_tuning(tune);
+  CHECK(most_tuning_runs(unlimited) == 6);  // half as many again as there are combinations
+  // A warm-up of 100% would not end.
+  CHECK(points_tried({"warmup=25%,50%"}, 99, [](const Point& p) { return 9. - p[0]; }).size() == 2);
 }
 
 TEST_CASE("the median and the range of times", "[compare]") {

@@ -78,6 +78,7 @@ TEST_CASE("a search that ends where the next value is not possible says so", "[c
   CHECK(contains(f.run(words + "beta2=.9,.99").out, "placement=pre may be better at beta2 >0.99, which was not tried"));
   CHECK(contains(f.read("c/summary.csv"), "\nplacement=pre,pre,0.99,beta2=>0.99,"));
   CHECK(!contains(f.run(words + "warmup=20%,50% --force").out, "may be better"));
+  CHECK(!contains(f.run(words + "dropout=0,0.5 --force").out, "dropout <0"));
 }
 
 TEST_CASE("a search that has no runs left for pairs of options names the pairs", "[compare]") {

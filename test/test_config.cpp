@@ -104,6 +104,8 @@ TEST_CASE("HybridNorm's branches have rows of their own, and the first block of 
   };
   CHECK(rows("hybridnorm") == "hybridnorm none hybridnorm none hybridnorm none ");
   CHECK(rows("hybridnorm*") == "pre pre hybridnorm-star none hybridnorm-star none ");
+  const Config other = resolve(with([](Config& c) { c.placement = "hybridnorm", c.qk_norm = QkNormKind::head; }));
+  CHECK(other.qk_norm == QkNormKind::head);
   CHECK(contains(refusal([](Config& c) { c.placement = "hybridnorm", c.norm = NormKind::dyt; }),
                  "--placement hybridnorm normalizes q, k and v, which goes with --norm layernorm or rmsnorm only"));
 }
@@ -176,6 +178,7 @@ TEST_CASE("unset fields follow from the others", "[config]") {
     c.placement = "deepnorm", c.norm = NormKind::rmsnorm, c.n_layer = 6, c.activation = Activation::swiglu;
   }));
   CHECK(c.hidden == 352);  // 8/3 · 128, rounded up to a multiple of 32
+  CHECK(resolve(with([](Config& c) { c.channels = 100, c.activation = Activation::swiglu; })).hidden == 288);
   CHECK_FALSE(*c.norm_bias);
   CHECK_FALSE(*c.final_norm);
   CHECK(*c.skip_scale == Approx(1.8612).epsilon(1e-4));  // (2·6)^¼ and (8·6)^-¼: DeepNet's decoder
@@ -205,6 +208,7 @@ TEST_CASE("the initialization can be chosen independently of the placement", "[c
           Approx(role == Role::qk ? .02f : .06f));
   }
   CHECK(deviation(with([](Config& c) { c.init = InitChoice::xavier, c.init_gain = 3; }), Role::embedding) == .02f);
+  CHECK(deviation(with([](Config& c) { c.placement = "post", c.init_gain = 3; }), Role::router) == .02f);
 }
 
 TEST_CASE("options that a norm does not have are refused with the reason", "[config]") {
@@ -237,4 +241,7 @@ TEST_CASE("impossible values are refused and the option is named", "[config]") {
   CHECK(contains(refusal([](Config& c) { c.layer_scale_init = -1; }), "--layer-scale-init"));
   CHECK(contains(refusal([](Config& c) { c.dyt_alpha = -1; }), "--dyt-alpha"));
   CHECK(contains(refusal([&](Config& c) { c.init_gain = double(nan); }), "--init-gain"));
+  CHECK(contains(refusal([](Config& c) { c.placement = "hyper", c.stream_mix = true; }), "one residual stream only"));
+  CHECK(contains(refusal([](Config& c) { c.lora_rank = 2, c.lora_on = ""; }), "--lora-on names no matrix"));
+  CHECK(contains(refusal([](Config& c) { c.lora_rank = 2, c.lora_on = "gate"; }), "--lora-on names 'gate', which is"));
 }
