@@ -152,6 +152,8 @@ TEST_CASE("the completion of a question counts, and not its text", "[questions]"
   CHECK(read[0].right == 1);
   CHECK(read[0].category == "letters");
   CHECK(read[0].choices[0].length == 2);
+  f.write("q.jsonl", "{\"ctx\": \"a\", \"endings\": [\"é\", \"bc\"], \"label\": 0}\n");
+  CHECK(read_choices(f.path("q.jsonl"), {tokenizer, end})[0].choices[0].length == 1);  // characters, not bytes
 }
 
 TEST_CASE("the forms of questions that are published", "[questions]") {
