@@ -147,6 +147,8 @@ TEST_CASE("a document longer than the context is cut, and the plan says so", "[d
     targets += static_cast<size_t>(window.targets);
   }
   CHECK(targets == 9 + 3 + 3);
+  f.write("last.txt", "ab\nab\nab\nabcdefgh\n");  // the long one is for validation
+  CHECK(load(f, "last.txt", 4, {.documents = "line"}).notes == data.notes);
 }
 
 TEST_CASE("two tokens around documents stay apart, and one is shared by neighbors", "[documents]") {
@@ -233,6 +235,19 @@ TEST_CASE("of prompts and completions the completions alone are targets", "[docu
   const std::string end = "<|endoftext|>";
   CHECK(targets(LearnedPart::completion) == Texts{"2" + end, "x" + end, "free" + end, "z" + end});
   CHECK(targets(LearnedPart::all) == Texts{"1+1=2" + end, "say x:x" + end, "free" + end, "z" + end});
+}
+
+TEST_CASE("a text is learned as a whole, also if validation has prompts", "[documents]") {
+  const Folder f;
+  f.write("t.txt", "abc\nabd\n");
+  f.write("v.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
+  TextOptions options;
+  options.data = {f.path("t.txt")};
+  options.val_data = {f.path("v.jsonl")};
+  options.documents = "line";
+  const Dataset data = load_dataset(options, nullptr, 16);
+  CHECK(data.rows.targets() == 8);  // each line and its end
+  CHECK(data.val_targets() == 2);
 }
 
 TEST_CASE("a JSON line that cannot be read is named", "[documents]") {
