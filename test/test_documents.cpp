@@ -237,6 +237,15 @@ TEST_CASE("of prompts and completions the completions alone are targets", "[docu
   CHECK(targets(LearnedPart::all) == Texts{"1+1=2" + end, "say x:x" + end, "free" + end, "z" + end});
 }
 
+TEST_CASE("a document of several parts is encoded by one thread, however long it is", "[documents]") {
+  const Folder f;
+  const std::string prompt(300000, 'a'), line = "{\"prompt\": \"" + prompt + "\", \"completion\": \"b\"}\n";
+  f.write("q.jsonl", line + line);
+  const Dataset data = load(f, "q.jsonl", 16, {.packing = Packing::padded});
+  CHECK(data.tokens.size() == 1 + 2 * (prompt.size() + 2));
+  CHECK(data.rows.targets() + data.val_targets() == 4);
+}
+
 TEST_CASE("a text is learned as a whole, also if validation has prompts", "[documents]") {
   const Folder f;
   f.write("t.txt", "abc\nabd\n");
