@@ -1,6 +1,7 @@
 """Writes test/reference/tokenizer/: a text, the byte-level BPE tokenizers that Hugging Face's tokenizers train on it
 with the splits of GPT-2, Llama 3 and Qwen 2, and the tokens of a second text that is hard to split. The tokenizer
-nfc.json normalizes text as Qwen 2 does; its text is hard to normalize.
+nfc.json normalizes text as Qwen 2 does; its text is hard to normalize. published.json has a tokenizer of each family in
+published_tokenizers.py, with a text, its tokens, and what they decode to.
 
     .venv/bin/python python_ref/tokenizer.py
 """
@@ -9,6 +10,7 @@ import json
 import random
 from pathlib import Path
 
+from published_tokenizers import FAMILIES, built
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 FOLDER = Path(__file__).resolve().parent.parent / "test" / "reference" / "tokenizer"
@@ -52,6 +54,24 @@ def trained(trained_on, pre_tokenizer, normalizer=None, **model):
     return tokenizer
 
 
+# What added tokens do, and what normalizers and pre-tokenizers of FAMILIES change.
+TO_ADD = ["<s>", "</s>", "<unk>", "<|endoftext|>", "<|im_start|>", " <|endoftext|>  ", "<|user|>", "<|user|>\n ",
+          "<think>", "banana", "bananas", "Norm", "the", "layer  ", "  the  ", "\n\n\n", "\t\t\t", "     ",
+          "\u2581\u2581", "<0x41>",
+          "\u00a0", "\u2003", "ﬁ", "İ", "x_1", "99999", "\u3002\u3002"]
+
+
+def published(trained_on):
+    content = "  " + text(WORDS + HARD[:-1] + TO_NORMALIZE + TO_ADD * 4, 260, 4)
+    known = {}
+    for name in FAMILIES:
+        tokenizer = built(trained_on, name, 300)
+        tokens = tokenizer.encode(content, add_special_tokens=False).ids
+        known[name] = {"file": tokenizer.to_str(), "tokens": json.dumps(tokens),
+                       "decoded": tokenizer.decode(tokens, skip_special_tokens=False)}
+    return {"text": content, "families": known}
+
+
 def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
     trained_on, hard = text(WORDS, 1500, 1), text(WORDS + HARD, 600, 2)
@@ -67,6 +87,7 @@ def main():
     unlike = text(WORDS + TO_NORMALIZE * 3, 600, 3)
     files |= {"nfc.txt": unlike, "nfc.json": tokenizer.to_str(),
               "nfc.tokens.json": json.dumps(tokenizer.encode(unlike).ids)}
+    files["published.json"] = json.dumps(published(trained_on), indent=0, ensure_ascii=False)
     for name, content in files.items():
         (FOLDER / name).write_text(content, encoding="utf-8", newline="")
 

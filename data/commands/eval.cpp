@@ -85,7 +85,7 @@ void print_text(const Measured& m, const Dataset& data) {
   const double tokens = static_cast<double>(data.val_targets());
   std::printf("%s, step %lld, on %s (%s)\n", m.checkpoint.c_str(), static_cast<long long>(m.step), data.name.c_str(),
               counted(tokens, "token").c_str());
-  std::printf("loss %.4f nats/token, %.4f bits/byte%s  (%s tokens/s)\n", m.loss, data.bits_per_byte(m.loss),
+  std::printf("loss %s%s  (%s tokens/s)\n", data.in_units(m.loss).c_str(),
               data.floor > 0 ? format(", floor %.4f nats/token", data.floor).c_str() : "",
               format_count(tokens / m.seconds).c_str());
   if (m.answers.all > 0)

@@ -113,7 +113,9 @@ bool asks_questions(const EvalOptions& options) {
 void eval_questions(const EvalOptions& options, const std::string& checkpoint, const CheckpointHeader& header,
                     const Model& model) {
   const QuestionOption& option = option_of(options);
-  const QuestionTokens how = question_tokens(header.tokenizer, header.options, options.unknown);
+  const Tokenizer tokenizer = header.tokenizer.finding_special(options.finds_special);
+  tokenizer.require_text();
+  const QuestionTokens how = question_tokens(tokenizer, header.options, options.unknown);
   const std::vector<std::string>& files = options.*option.files;
   const std::vector<Question> questions = read_all(files, option.read, how, model.config);
   const std::string note = note_on_first_tokens(questions);

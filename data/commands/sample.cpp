@@ -258,7 +258,9 @@ void converse(const Session& session) {
 
 void run_sample(const SampleOptions& options) {
   use_threads(options.threads);
-  const TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
+  TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
+  trained.header.tokenizer = trained.header.tokenizer.finding_special(options.finds_special);
+  trained.header.tokenizer.require_text();
   const std::string prompt = options.interactive ? "" : prompt_of(options);
   if (!options.interactive && !options.raw && prompt.empty() && trained.header.answers)
     throw std::invalid_argument("this model has learned to answer, and not how a text begins: add --prompt 'a question'"

@@ -109,7 +109,7 @@ Tokenizer tokenizer_for(const TokenizeOptions& o, std::string& source) {
   if (vocabulary == 0) {
     const bool file = o.tokenizer != "byte" && o.tokenizer != "char";
     const Tokenizer found = file ? read_tokenizer(o.tokenizer, &source) : Tokenizer();
-    if (found.bpe() || found.pieces()) return found;
+    if (found.bpe() || found.pieces()) return found.finding_special(o.finds_special);
     throw std::invalid_argument("token files need a byte-pair encoding: --tokenizer bpe:4096, or a tokenizer.json or "
                                 "tokenizer.model");
   }
@@ -144,9 +144,7 @@ struct Tokenized {
   bool whole_files = false;  // each document is a file
 };
 
-Tokenized tokenized(TokenizeOptions o, const Tokenizer& tokenizer, const std::string& path) {
-  o.usual_chat = &usual_chat_template(&tokenizer);
-  Text text = read_text({path}, o);
+Tokenized tokenized(const TokenizeOptions& o, const Tokenizer& tokenizer, Text& text) {
   if (o.documents != o.separator) note_special_tokens(text, tokenizer);
   for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   Tokenized t;
@@ -160,11 +158,25 @@ Tokenized tokenized(TokenizeOptions o, const Tokenizer& tokenizer, const std::st
     t.documents = append_documents(t.data, text.bytes, parts, o.unknown, unknown);
     t.whole_files = t.documents.size() <= text.files.size();
   } else {
-    t.data.tokens.append(tokenizer.encode(text.bytes));
+    t.data.tokens.append(tokenizer.encode(text.bytes, o.unknown, &unknown));
     t.documents = {{0, t.data.tokens.size()}};
     t.whole_files = true;
   }
+  if (unknown > 0)
+    std::fprintf(stderr, "NOTE: %s of %s not in the vocabulary: %s\n",
+                 counted(static_cast<double>(unknown), "character").c_str(), text.name.c_str(),
+                 o.unknown == Unknown::skip ? "skipped" : "replaced");
   return t;
+}
+
+Tokenized tokenized(TokenizeOptions o, const Tokenizer& tokenizer, const std::string& path) {
+  o.usual_chat = &usual_chat_template(&tokenizer);
+  Text text = read_text({path}, o);
+  try {
+    return tokenized(o, tokenizer, text);
+  } catch (const NoToken& error) {
+    throw std::runtime_error(text.place(error.at) + ": " + error.what() + "; " + NoToken::kAdvice);
+  }
 }
 
 // Returns where validation begins: at a document, unless documents are files.

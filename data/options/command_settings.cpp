@@ -57,6 +57,7 @@ void describe_sample(SettingTable<SampleOptions>& t) {
   t.text("prompt", &Options::prompt, "TEXT",
          "text to continue; -: standard input (default: standard input, or a newline)");
   t.choice("unknown", kUnknowns, &Options::unknown, "handling of prompt characters outside the vocabulary");
+  describe_special(t);
   t.number("length", &Options::length, 0, 1e9,
            "tokens to generate (default: up to 500, to the end of the context or line)");
   t.number("count", &Options::count, 1, 1e9, "samples to generate, each from the same prompt");
@@ -118,7 +119,7 @@ void describe_tokenizer_command(SettingTable<TokenizerOptions>& t) {
 }
 
 void describe_tokenize(SettingTable<TokenizeOptions>& t) {
-  describe_text(t, true);
+  describe_files(t, true);
   describe_tokenizer(t);
   describe_documents(t, &TokenizeOptions::documents);
   describe_separator(t);

@@ -23,6 +23,7 @@ inline constexpr Named<PolarIteration> kPolarIterations[] = {{PolarIteration::ne
                                                               {PolarIteration::polar_express, "polar-express"}};
 inline constexpr Named<Unknown> kUnknowns[] = {
     {Unknown::error, "error"}, {Unknown::skip, "skip"}, {Unknown::replace, "replace"}};
+inline constexpr Named<bool> kSpecialNames[] = {{false, "text"}, {true, "tokens"}};
 inline constexpr Named<ValSplit> kValSplits[] = {{ValSplit::tail, "tail"}, {ValSplit::spread, "spread"}};
 inline constexpr Named<LearnedPart> kLearnedParts[] = {{LearnedPart::completion, "completion"},
                                                        {LearnedPart::all, "all"}};
@@ -86,6 +87,7 @@ struct SampleOptions {
   bool greedy = false, json = false, interactive = false;
   bool raw = false;  // continue the prompt as text, although the model has learned conversations
   Unknown unknown = Unknown::error;
+  std::optional<bool> finds_special;  // open: as the tokenizer does
   std::optional<int> length;  // open: up to 500 within the context
   int count = 1, threads = 0;
   std::string stop;  // as typed: \n and \t stand for a newline and a tab

@@ -39,11 +39,26 @@ void describe_text(SettingTable<Options>& t, bool required) {
          {.text = true}, {kFolders<Options>});
 }
 
+// How names of special tokens in a text are read.
+template <class Options>
+void describe_special(SettingTable<Options>& t, const Traits& traits = {}) {
+  const auto set = [](Options& o, const std::string& text) {
+    o.finds_special = value_of(kSpecialNames, "special-tokens", text);
+  };
+  const auto value = [](const Options& o) {
+    return o.finds_special ? toml(std::string(name_of(kSpecialNames, *o.finds_special))) : "";
+  };
+  auto& special = t.computed("special-tokens", "NAME", "names of special tokens in text (default: the tokenizer's way)",
+                             traits, {}, set, value);
+  for (const auto& row : kSpecialNames) special.choices.emplace_back(row.name);
+}
+
 template <class Options>
 void describe_files(SettingTable<Options>& t, bool required) {
   describe_text(t, required);
   t.choice("unknown", kUnknowns, &Options::unknown, "handling of characters outside the vocabulary",
            {.text = true});
+  describe_special(t, {.text = true});
 }
 
 template <class Options, class Place>

@@ -95,7 +95,7 @@ void print_validation(const Trainer& t, const RunOutcome& outcome) {
   const bool whole = !std::isnan(outcome.val_loss_full);
   const double loss = whole ? outcome.val_loss_full : t.state.val_loss;
   if (std::isnan(loss)) return;
-  std::printf("\nvalidation  %.4f nats/token, %s", loss, format("%.4f bits/byte", t.data.bits_per_byte(loss)).c_str());
+  std::printf("\nvalidation  %s", t.data.in_units(loss).c_str());
   if (t.data.floor > 0) std::printf("; the floor is %.4f nats/token, %.4f above it", t.data.floor, loss - t.data.floor);
   std::printf("\n");
   if (loss >= t.data.unigram_nats - kStuckWithin)

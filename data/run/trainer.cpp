@@ -161,8 +161,7 @@ void validate(Trainer& t, Progress& progress, MetricsRow& row) {
   if (has_json_lines())
     json_line(to_ascii({{"event", "validation"}, {"step", row.step}, {"val_loss", loss}, {"val_bpb", row.val_bpb},
                         {"best", loss < t.state.best_loss}}));
-  std::string text = "step " + std::to_string(row.step) + format("  val %.4f nats/token, ", loss) +
-                     format("%.4f bits/byte", row.val_bpb);
+  std::string text = "step " + std::to_string(row.step) + "  val " + t.data.in_units(loss);
   if (loss >= t.data.unigram_nats - kStuckWithin && row.step > t.options().rate.warmup_steps(t.options().steps))
     text += format("  (no better than guessing by frequency, %.4f)", t.data.unigram_nats);
   else if (loss > t.state.best_loss)

@@ -238,7 +238,7 @@ CheckpointHeader imported_header(const std::string& path, const Format& format) 
   h.tokenizer = from->tokenizer();
   h.options.tokenizer = name_of_kind(h.tokenizer.kind());
   const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::absolute(path).parent_path();
-  if (h.tokenizer.bpe() || h.tokenizer.pieces()) h.options.tokenizer = fs::absolute(folder).lexically_normal().string();
+  if (h.tokenizer.reads_token_files()) h.options.tokenizer = fs::absolute(folder).lexically_normal().string();
   h.options.separator = h.tokenizer.separator();
   if (h.tokenizer.vocabulary() > from->config().vocab_size)
     throw std::runtime_error(path + " has a tokenizer with more tokens than its model");

@@ -32,6 +32,22 @@ std::optional<uint32_t> next_code_point(std::string_view text, size_t& at) {
   return point;
 }
 
+std::optional<uint32_t> previous_code_point(std::string_view text, size_t& at) {
+  for (size_t bytes = 1; bytes <= std::min<size_t>(at, 4); ++bytes) {
+    size_t end = at - bytes;
+    const std::optional<uint32_t> point = next_code_point(text, end);
+    if (!point || end != at) continue;
+    at -= bytes;
+    return point;
+  }
+  return {};
+}
+
+bool is_white_space(uint32_t c) {
+  return (c >= '\t' && c <= '\r') || (c >= 0x2000 && c <= 0x200a) || c == ' ' || c == 0x85 || c == 0xa0 ||
+         c == 0x1680 || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
 bool is_cut_short(std::string_view text) {
   return !text.empty() && static_cast<int>(text.size()) <= bytes_after(text[0]) &&
          std::all_of(text.begin() + 1, text.end(), continues);

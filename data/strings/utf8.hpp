@@ -10,6 +10,13 @@
 // leaves `at` as it was.
 std::optional<uint32_t> next_code_point(std::string_view text, size_t& at);
 
+// Returns the code point that ends before text[at] and moves `at` to its start. If none ends there, returns nothing and
+// leaves `at` as it was.
+std::optional<uint32_t> previous_code_point(std::string_view text, size_t& at);
+
+// True for Unicode's property White_Space.
+bool is_white_space(uint32_t code_point);
+
 // True if `text` is the beginning of a code point whose last bytes are missing.
 bool is_cut_short(std::string_view text);
 

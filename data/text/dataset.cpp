@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "data/files/mapped_file.hpp"
+#include "data/strings/format.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
@@ -77,14 +78,13 @@ double bytes_of_targets(const Dataset& data, const std::vector<size_t>& targets)
   for (size_t token = 0; token < targets.size(); ++token)
     if (targets[token] > 0 && !special[token])
       bytes += targets[token] * data.tokenizer.decode(static_cast<int>(token)).size();
-  const Pieces* pieces = data.tokenizer.pieces();
-  if (!pieces || !pieces->tables().dummy_prefix) return static_cast<double>(bytes);
+  if (!data.tokenizer.prefixes_space()) return static_cast<double>(bytes);
   const size_t step = sampling_step(data, data.val_targets());
   for (size_t i = 0; i < data.val.windows().size(); i += step) {
     bool begins = false;  // true if the next token begins a document
     const TokenWindow& window = data.val.windows()[i];
     data.tokens.for_each(window.start, window.start + window.length + 1, [&](uint32_t token) {
-      bytes -= begins && pieces->bytes_of(token).starts_with(' ');
+      bytes -= begins && data.tokenizer.decode(static_cast<int>(token)).starts_with(' ');
       begins = special[token];
     });
   }
@@ -125,6 +125,11 @@ size_t Dataset::targets_among(size_t begin, size_t end) const {
   return n;
 }
 
+std::string Dataset::in_units(double nats_per_token) const {
+  const std::string nats = format("%.4f nats/token", nats_per_token);
+  return val_bytes == 0 ? nats : nats + format(", %.4f bits/byte", bits_per_byte(nats_per_token));
+}
+
 double Dataset::uniform_nats() const { return std::log(static_cast<double>(tokenizer.vocabulary())); }
 
 void measure_validation(Dataset& data) {
@@ -143,6 +148,7 @@ void measure_validation(Dataset& data) {
 }
 
 double Dataset::bits_per_byte(double nats_per_token) const {
+  if (val_bytes == 0) return NAN;
   return nats_per_token * static_cast<double>(val_targets()) / val_bytes / std::log(2.0);
 }
 

@@ -42,7 +42,8 @@ struct Dataset {
   size_t val_targets() const { return val.targets(); }
   size_t targets_among(size_t begin, size_t end) const;  // how many tokens [begin, end) count as targets
   double uniform_nats() const;  // log of the number of tokens that can occur
-  double bits_per_byte(double nats_per_token) const;
+  double bits_per_byte(double nats_per_token) const;  // NAN if the tokenizer does not know the text of its tokens
+  std::string in_units(double nats_per_token) const;  // "2.3026 nats/token, 3.3219 bits/byte", or without the latter
   double rows_per_epoch(int T) const;  // rows of T tokens that cover the training part once
 };
 

@@ -140,7 +140,7 @@ Tokenizer new_tokenizer(const TextOptions& options, const Source& source, const 
 // Either the threads share the pieces, or encode() uses all threads for one piece.
 template <class T>
 std::vector<T> encoded(const Tokenizer& tokenizer, std::string_view text, Unknown unknown, size_t& count) {
-  const bool shares = tokenizer.bpe() || tokenizer.pieces();
+  const bool shares = tokenizer.reads_token_files();
   std::vector<T> tokens;
   if (!shares) {
     check_memory(text.size() * sizeof(T), "give less text");
@@ -226,6 +226,7 @@ std::vector<Document> append(Dataset& data, Source& source, const TextFiles& fil
     append_token_files(data, source);
     if (data.packing != Packing::stream) stretches = documents_among(data, before, data.tokens.size());
   } else {
+    data.tokenizer.require_text();
     data.bytes += text.bytes.size();
     try {
       stretches = append_source_text(data, source, filter.unknown, unknown);
@@ -343,7 +344,8 @@ void choose_tokenizer(Dataset& data, const TextOptions& options, const Tokenizer
   if (separator.empty() && needs_separator(data, options, source)) separator = known ? known->separator() : kEndOfText;
   Names special = options.chat ? options.chat->special_names() : Names();
   if (!separator.empty()) special.insert(special.begin(), separator);
-  data.tokenizer = known ? *known : new_tokenizer(options, source, validation, special);
+  data.tokenizer = known ? known->finding_special(options.finds_special)
+                         : new_tokenizer(options, source, validation, special);
   set_separator(data, separator);
   if (options.chat) require_tokens(*options.chat, data.tokenizer);
 }
@@ -396,7 +398,7 @@ Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int c
   std::optional<Tokenizer> from_file;
   if (!tokenizer && names_file(given.tokenizer)) from_file = read_tokenizer(given.tokenizer);
   TextOptions options = with_usual_chat(given, tokenizer ? tokenizer : pointer_to(from_file));
-  const bool raw = tokenizer ? tokenizer->bpe() || tokenizer->pieces()
+  const bool raw = tokenizer ? tokenizer->reads_token_files()
                              : !tokenizer_file_of(options.data.at(0), options.tokenizer).empty();
   Source source = open_source(options.data, options, raw, options.val_data);
   if (source.text.chat) options.chat = source.text.chat;
@@ -443,13 +445,13 @@ std::string tokenizer_of(const TextOptions& options) {
 Dataset load_for_evaluation(const TextFiles& given, const Tokenizer& tokenizer, int context,
                             const DocumentOptions& how) {
   const TextFiles files = with_usual_chat(given, &tokenizer);
-  Source source = open_source(files.data, files, tokenizer.bpe() || tokenizer.pieces());
+  Source source = open_source(files.data, files, tokenizer.reads_token_files());
   Dataset data;
   data.name = source.name();
   data.chat = source.text.chat;
   if (data.chat) require_tokens(*data.chat, tokenizer);
   decide_documents(data, how, source, &tokenizer);
-  data.tokenizer = tokenizer;
+  data.tokenizer = tokenizer.finding_special(files.finds_special);
   set_separator(data, how.separator);
   const std::vector<Document> documents = append(data, source, files);
   require_all_counted(data, "the model has learned a stream of text; --loss all counts them, too");

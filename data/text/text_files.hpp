@@ -1,6 +1,7 @@
 #pragma once
 // Reads files and folders of text into one string.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 struct TextFiles : JsonFields {
   std::vector<std::string> data, include, exclude;  // include and exclude are globs for files in folders
   Unknown unknown = Unknown::error;
+  std::optional<bool> finds_special;  // names of special tokens are these tokens; open: as the tokenizer does
   std::string out;  // what the command writes; no input is read from it
 };
 

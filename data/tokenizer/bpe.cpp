@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
+#include <exception>
+#include <optional>
 #include <stdexcept>
 
+#include "data/strings/utf8.hpp"
+#include "decoder.hpp"
 #include "normalize.hpp"
 
 namespace {
@@ -12,30 +17,63 @@ namespace {
 constexpr size_t kPiece = 1 << 18;  // a thread encodes this many bytes at a time
 constexpr size_t kShort = 48;       // up to this many symbols, scanning all pairs is faster than a queue
 
-}  // namespace
+constexpr uint32_t kSpaceCharacter = 0x2581;           // a space in SentencePiece's vocabularies
+constexpr std::string_view kSpaceBytes = "\u2581", kReplacement = "\ufffd";
 
-std::vector<std::string> byte_tokens() {
-  const auto shown = [](int b) { return (b > 32 && b < 127) || (b > 160 && b != 173); };
-  std::vector<std::string> tokens;
-  for (const bool first : {true, false})
-    for (int b = 0; b < 256; ++b)
-      if (shown(b) == first) tokens.emplace_back(1, static_cast<char>(b));
-  return tokens;
+// Returns the end of the piece that begins at `start`: the next U+2581 after another character.
+size_t end_of_piece(std::string_view text, size_t start) {
+  size_t at = text.find(kSpaceBytes, start + 1);
+  while (at != text.npos && text.substr(0, at).ends_with(kSpaceBytes)) at = text.find(kSpaceBytes, at + 1);
+  return std::min(at, text.size());
 }
 
+// What no token stands for.
+struct NoSymbol {
+  std::string character;
+};
+
+std::string message_of(const NoSymbol& missing) {
+  size_t end = 0;
+  if (const auto point = next_code_point(missing.character, end)) return unknown_character(*point);
+  char text[64];
+  std::snprintf(text, sizeof text, "byte 0x%02x has no token", static_cast<unsigned char>(missing.character[0]));
+  return text;
+}
+
+}  // namespace
+
 Bpe::Bpe(BpeTables tables) : tables_(std::move(tables)) {
-  std::fill(std::begin(token_of_byte_), std::end(token_of_byte_), kAbsent);
-  for (uint32_t t = tables_.tokens.size(); t-- > 0;)
-    if (tables_.tokens[t].size() == 1) token_of_byte_[static_cast<unsigned char>(tables_.tokens[t][0])] = t;
-  for (int byte = 0; byte < 256; ++byte)
-    if (token_of_byte_[byte] == kAbsent) throw std::runtime_error("it has no token for byte " + std::to_string(byte));
+  add_words();
+  const auto missing = std::find(std::begin(token_of_byte_), std::end(token_of_byte_), kAbsent) - token_of_byte_;
+  has_all_bytes_ = missing == 256;
+  if (!has_all_bytes_ && !tables_.json)
+    throw std::runtime_error("it has no token for byte " + std::to_string(missing));
   rank_of_ = PairTable(tables_.merges.size());
   for (uint32_t rank = 0; rank < tables_.merges.size(); ++rank)
     rank_of_.set(tables_.merges[rank].left, tables_.merges[rank].right, rank);
+}
+
+// Notes what the model reads for each token.
+void Bpe::add_words() {
+  std::fill(std::begin(token_of_byte_), std::end(token_of_byte_), kAbsent);
+  std::fill(std::begin(fallback_), std::end(fallback_), kAbsent);
+  const std::vector<std::string>& words = tables_.json ? tables_.json->words : tables_.tokens;
+  bool space_inside = false;
+  for (uint32_t t = words.size(); t-- > 0;) {
+    const std::string& word = words[t];
+    size_t end = 0;
+    if (word.size() == 1) token_of_byte_[static_cast<unsigned char>(word[0])] = t;
+    if (!tables_.json) continue;
+    if (const int byte = byte_named(word); byte >= 0) fallback_[byte] = t;
+    if (const auto point = next_code_point(word, end); point && end == word.size()) token_of_character_[*point] = t;
+    space_inside = space_inside || end_of_piece(word, 0) < word.size();
+  }
+  const bool whole_texts = tables_.json && !tables_.json->pipeline.splits() && !tables_.words_first;
+  spaces_begin_words_ = whole_texts && !space_inside && token_of_character_.contains(kSpaceCharacter);
   if (!tables_.words_first) return;
-  for (uint32_t t = 0; t < tables_.tokens.size(); ++t) sorted_.emplace_back(tables_.tokens[t], t);
-  for (const SpecialToken& special : tables_.special)
-    sorted_[special.token].first = "";
+  for (uint32_t t = 0; t < words.size(); ++t) sorted_.emplace_back(words[t], t);
+  if (!tables_.json)
+    for (const SpecialToken& special : tables_.special) sorted_[special.token].first = "";
   std::sort(sorted_.begin(), sorted_.end());
 }
 
@@ -56,24 +94,96 @@ void Bpe::merge_short(std::vector<uint32_t>& word) const {
   word.resize(n);
 }
 
-void Bpe::encode_word(std::string_view word, std::vector<uint32_t>& tokens) const {
-  tokens.clear();
-  if (tables_.words_first) {
-    const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), std::pair(word, uint32_t{0}));
-    if (found != sorted_.end() && found->first == word) return tokens.push_back(found->second);
-  }
-  for (const char byte : word) tokens.push_back(token_of_byte_[static_cast<unsigned char>(byte)]);
-  if (tokens.size() <= kShort) return merge_short(tokens);
-  merge_pairs(tokens, [this](uint32_t left, uint32_t right) {
+void Bpe::merge(std::vector<uint32_t>& word) const {
+  if (word.size() <= kShort) return merge_short(word);
+  merge_pairs(word, [this](uint32_t left, uint32_t right) {
     const uint32_t rank = rank_of_(left, right);
     return rank == kAbsent ? PairMerge() : PairMerge{rank, tables_.merges[rank].token};
   });
 }
 
+uint32_t Bpe::symbol_of(std::string_view character) const {
+  if (reads_bytes()) return token_of_byte_[static_cast<unsigned char>(character[0])];
+  size_t end = 0;
+  const std::optional<uint32_t> point = next_code_point(character, end);
+  const auto found = point ? token_of_character_.find(*point) : token_of_character_.end();
+  return found == token_of_character_.end() ? kAbsent : found->second;
+}
+
+// Appends the tokens of a character's bytes, if all of them have one. `tokenizers` writes a byte of a ByteLevel as a
+// character, too.
+bool Bpe::fall_back(std::string_view character, std::vector<uint32_t>& tokens) const {
+  if (!tables_.json->byte_fallback) return false;
+  const std::string bytes = reads_bytes() ? printable(character) : std::string(character);
+  const size_t before = tokens.size();
+  for (const char byte : bytes) {
+    const uint32_t token = fallback_[static_cast<unsigned char>(byte)];
+    if (token != kAbsent) tokens.push_back(token);
+  }
+  if (tokens.size() == before + bytes.size()) return true;
+  tokens.resize(before);
+  return false;
+}
+
+// Appends the symbols that the word starts as. Returns how many characters have no token. As in `tokenizers`, the
+// unknown token waits for the next character that has a token of its own, even if a fallback comes before that.
+size_t Bpe::add_symbols(std::string_view word, Unknown unknown, std::vector<uint32_t>& tokens) const {
+  const JsonParts& json = *tables_.json;
+  size_t missing = 0, waiting = 0;  // waiting: unknown tokens
+  const auto write_waiting = [&] {
+    for (; waiting > 0; --waiting) tokens.push_back(static_cast<uint32_t>(json.unknown));
+  };
+  for (size_t at = 0; at < word.size();) {
+    size_t end = at;
+    const bool is_byte = reads_bytes() || !next_code_point(word, end);
+    const std::string_view character = word.substr(at, is_byte ? 1 : end - at);
+    at += character.size();
+    const bool is_text = reads_bytes() || !is_byte;  // else not UTF-8
+    if (const uint32_t token = symbol_of(character); is_text && token != kAbsent) {
+      write_waiting();
+      tokens.push_back(token);
+    } else if (fall_back(character, tokens)) {
+    } else if (json.unknown >= 0 && is_text) {
+      if (!json.fuse_unknown) write_waiting();
+      waiting = 1;
+    } else {
+      if (unknown == Unknown::error) throw NoSymbol{std::string(character)};
+      ++missing;
+      if (unknown == Unknown::replace && character != "?") {
+        const bool known = symbol_of(kReplacement) != kAbsent && !reads_bytes();
+        const uint32_t mark = symbol_of(known ? kReplacement : "?");
+        if (mark != kAbsent) tokens.push_back(mark);
+      }
+    }
+  }
+  write_waiting();
+  return missing;
+}
+
+// Returns how many characters have no token.
+size_t Bpe::encode_word(std::string_view word, Unknown unknown, std::vector<uint32_t>& tokens) const {
+  tokens.clear();
+  if (tables_.words_first) {
+    const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), std::pair(word, uint32_t{0}));
+    if (found != sorted_.end() && found->first == word) {
+      tokens.push_back(found->second);
+      return 0;
+    }
+  }
+  size_t missing = 0;
+  if (has_all_bytes_ && reads_bytes())
+    for (const char byte : word) tokens.push_back(token_of_byte_[static_cast<unsigned char>(byte)]);
+  else missing = add_symbols(word, unknown, tokens);
+  merge(tokens);
+  return missing;
+}
+
 // A cache of recent short words and their tokens.
 class Bpe::Words {
  public:
-  explicit Words(const Bpe& bpe) : bpe_(bpe) {}
+  Words(const Bpe& bpe, Unknown unknown) : bpe_(bpe), unknown_(unknown) {}
+
+  size_t missing() const { return missing_; }  // characters without a token so far
 
   void append(std::string_view word, std::vector<uint32_t>& tokens) {
     if (word.size() > sizeof(Entry::word)) return append_new(word, tokens);
@@ -81,8 +191,9 @@ class Bpe::Words {
     std::memcpy(key.word, word.data(), word.size());
     Entry& entry = entries_[(hash_bits(key.word[0]) ^ hash_bits(key.word[1] + word.size())) & (entries_.size() - 1)];
     if (entry.bytes != word.size() || entry.word[0] != key.word[0] || entry.word[1] != key.word[1]) {
+      const size_t before = missing_;
       append_new(word, tokens);
-      if (tokens_.size() > kTokens) return;
+      if (tokens_.size() > kTokens || missing_ > before) return;
       key.bytes = static_cast<uint32_t>(word.size());
       key.count = static_cast<uint32_t>(tokens_.size());
       std::copy(tokens_.begin(), tokens_.end(), key.tokens);
@@ -101,38 +212,113 @@ class Bpe::Words {
   };
 
   void append_new(std::string_view word, std::vector<uint32_t>& tokens) {
-    bpe_.encode_word(word, tokens_);
+    missing_ += bpe_.encode_word(word, unknown_, tokens_);
     tokens.insert(tokens.end(), tokens_.begin(), tokens_.end());
   }
 
   const Bpe& bpe_;
+  const Unknown unknown_;
+  size_t missing_ = 0;
   std::vector<Entry> entries_ = std::vector<Entry>(1 << 14);
   std::vector<uint32_t> tokens_;
 };
 
-// Cuts the text before ASCII characters, so that neither words nor normal forms depend on the previous part.
-std::vector<uint32_t> Bpe::encode(std::string_view text) const {
-  const std::vector<std::string_view> pieces = cut_between_words(tables_.split, text, kPiece);
-  std::vector<std::vector<uint32_t>> parts(pieces.size());
-#pragma omp parallel if (pieces.size() > 1)
-  {
-    Words words(*this);
-#pragma omp for schedule(dynamic)
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      parts[i].reserve(pieces[i].size() / 3);
-      const std::string normal = tables_.nfc ? nfc(pieces[i]) : "";
-      const std::string_view piece = tables_.nfc ? normal : pieces[i];
-      split_words(tables_.split, piece, [&](std::string_view word) { words.append(word, parts[i]); });
-    }
+// A part of a text that one thread encodes, or an added token.
+struct Bpe::Part {
+  std::string_view text;
+  uint32_t token = kAbsent;
+  bool begins = false;   // it is the beginning of the whole text
+  bool special = false;  // special tokens are found in it
+};
+
+// Cuts the text at its added tokens, and before ASCII characters, so that neither words nor normal forms depend on the
+// previous part.
+std::vector<Bpe::Part> Bpe::parts_of(std::string_view text, bool special) const {
+  std::vector<Part> parts;
+  const auto add_text = [&](std::string_view part) {
+    if (!has_split()) return parts.push_back({part, kAbsent, part.data() == text.data(), special});
+    for (const std::string_view piece : cut_between_words(tables_.split, part, kPiece)) parts.push_back({piece});
+  };
+  if (!tables_.json) add_text(text);
+  else
+    tables_.json->first_added.split(text, special, add_text,
+                                    [&](uint32_t token) { parts.push_back({"", token}); });
+  return parts;
+}
+
+void Bpe::encode_part(const Part& part, Words& words, std::vector<uint32_t>& tokens) const {
+  const auto append = [&](std::string_view word) { words.append(word, tokens); };
+  if (part.token != kAbsent) return tokens.push_back(part.token);
+  if (has_split()) {
+    const std::string normal = tables_.nfc ? nfc(part.text) : "";
+    return split_words(tables_.split, tables_.nfc ? normal : part.text, append);
   }
-  if (parts.size() == 1) return std::move(parts[0]);
+  const JsonParts& json = *tables_.json;
+  const auto append_piece = [&](std::string_view word, bool) {
+    for (size_t start = 0, end; start < word.size(); start = end) {
+      end = spaces_begin_words_ ? end_of_piece(word, start) : word.size();
+      append(word.substr(start, end - start));
+    }
+  };
+  const auto append_run = [&](std::string_view run) {
+    const std::string changed = json.pipeline.normalizes() ? json.pipeline.normalized(run) : "";
+    const std::string_view normal = json.pipeline.normalizes() ? changed : run;
+    json.added.split(
+        normal, part.special,
+        [&](std::string_view text) {
+          const bool begins = part.begins && run.data() == part.text.data() && text.data() == normal.data();
+          json.pipeline.split(text, begins, append_piece);
+        },
+        [&](uint32_t token) { tokens.push_back(token); });
+  };
+  for_each_run(part.text, append_run, append);
+}
+
+std::vector<uint32_t> Bpe::encode(std::string_view text, Unknown unknown, size_t* count, bool special) const {
+  const std::vector<Part> parts = parts_of(text, special);
+  std::vector<std::vector<uint32_t>> found(parts.size());
+  std::vector<std::exception_ptr> errors(parts.size());  // no exception may leave a parallel loop
+  size_t missing = 0;
+#pragma omp parallel if (parts.size() > 1 && text.size() > kPiece) reduction(+ : missing)
+  {
+    Words words(*this, unknown);
+#pragma omp for schedule(dynamic)
+    for (size_t i = 0; i < parts.size(); ++i) try {
+        found[i].reserve(parts[i].text.size() / 3);
+        encode_part(parts[i], words, found[i]);
+      } catch (const NoSymbol& symbol) {
+        const size_t in_text = static_cast<size_t>(parts[i].text.data() - text.data());
+        const size_t in_part = parts[i].text.find(symbol.character);  // unless it came by normalization
+        errors[i] = std::make_exception_ptr(
+            NoToken(in_text + (in_part == text.npos ? 0 : in_part), true, message_of(symbol)));
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    missing += words.missing();
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  if (count) *count += missing;
+  if (found.size() == 1) return std::move(found[0]);
   size_t total = 0;
-  for (const auto& part : parts) total += part.size();
+  for (const auto& part : found) total += part.size();
   std::vector<uint32_t> tokens;
   tokens.reserve(total);
-  for (auto& part : parts) {
+  for (auto& part : found) {
     tokens.insert(tokens.end(), part.begin(), part.end());
     part = {};
   }
   return tokens;
+}
+
+// Added tokens may have spaces, or take those next to them, so that a cut would change them.
+std::vector<std::string_view> Bpe::cut(std::string_view text, size_t bytes) const {
+  const bool added = tables_.json && !tables_.json->first_added.empty();
+  const auto crosses = [](const AddedToken& t) {
+    return t.left_strips || t.right_strips || t.single_word ||
+           std::any_of(t.text.begin(), t.text.end(), [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); });
+  };
+  if (has_split() && !(added && std::ranges::any_of(tables_.json->first_added.all(), crosses)))
+    return cut_between_words(tables_.split, text, bytes);
+  return {text};
 }

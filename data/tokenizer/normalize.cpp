@@ -15,7 +15,7 @@ namespace {
 
 using Points = std::vector<utf8proc_int32_t>;
 
-// Characters below this one are already in normal form (NFC), and do not combine with a character before them.
+// Characters below this one are already in form C, and do not combine with a character before them.
 constexpr uint32_t kFirstMark = 0x300;
 // utf8proc 2.8 drops this character after a Hangul syllable. It does not combine with a character before it, either.
 constexpr uint32_t kNoHangulEnd = 0x11a7;
@@ -27,11 +27,12 @@ void check(utf8proc_ssize_t result) {
   if (result < 0) throw std::runtime_error(std::string("cannot normalize the text: ") + utf8proc_errmsg(result));
 }
 
-void append_decomposed(Points& decomposed, utf8proc_int32_t point) {
+void append_decomposed(Points& decomposed, utf8proc_int32_t point, bool compatible) {
   constexpr int kMost = 32;  // more than any character needs
   utf8proc_int32_t parts[kMost];
   int boundary = 0;
-  const utf8proc_ssize_t n = utf8proc_decompose_char(point, parts, kMost, UTF8PROC_DECOMPOSE, &boundary);
+  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0));
+  const utf8proc_ssize_t n = utf8proc_decompose_char(point, parts, kMost, options, &boundary);
   check(n);
   decomposed.insert(decomposed.end(), parts, parts + std::min<utf8proc_ssize_t>(n, kMost));
 }
@@ -47,10 +48,16 @@ void sort_marks(Points& points) {
   }
 }
 
-void append_normal(std::string& result, const Points& points) {
+bool composes(NormalForm form) { return form == NormalForm::c || form == NormalForm::kc; }
+
+void append_normal(std::string& result, const Points& points, NormalForm form) {
   Points normal;
-  for (const utf8proc_int32_t point : points) append_decomposed(normal, point);
+  for (const utf8proc_int32_t point : points) append_decomposed(normal, point, form >= NormalForm::kc);
   sort_marks(normal);
+  if (!composes(form)) {
+    for (const utf8proc_int32_t point : normal) result += utf8(static_cast<uint32_t>(point));
+    return;
+  }
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
   const utf8proc_ssize_t n = utf8proc_normalize_utf32(normal.data(), normal.size(), options);
   check(n);
@@ -65,13 +72,14 @@ size_t end_of_ascii(std::string_view text, size_t at) {
 
 }  // namespace
 
-std::string nfc(std::string_view text) {
+std::string normal_form(std::string_view text, NormalForm form) {
+  const auto first_changed = static_cast<int32_t>(form == NormalForm::c ? kFirstMark : 0x80);
   std::string result;
   result.reserve(text.size());
   Points points;  // one character and the characters from kFirstMark on that follow it
   const auto finish = [&] {
-    if (points.size() == 1 && points[0] < static_cast<int32_t>(kFirstMark)) result += utf8(points[0]);
-    else if (!points.empty()) append_normal(result, points);
+    if (points.size() == 1 && points[0] < first_changed) result += utf8(points[0]);
+    else if (!points.empty()) append_normal(result, points, form);
     points.clear();
   };
   for (size_t at = 0; at < text.size();) {
@@ -88,3 +96,18 @@ std::string nfc(std::string_view text) {
   finish();
   return result;
 }
+
+std::string lower_case(std::string_view text) {
+  constexpr uint32_t kDottedI = 0x130;  // the only character with two in lower case
+  std::string result;
+  result.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const std::optional<uint32_t> point = next_code_point(text, at);
+    if (!point) result += text[at++];
+    else if (*point == kDottedI) result += "i\u0307";
+    else result += utf8(static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(*point))));
+  }
+  return result;
+}
+
+std::string unicode_version() { return utf8proc_unicode_version(); }

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "data/strings/utf8.hpp"
+#include "decoder.hpp"
 
 namespace {
 
@@ -15,14 +16,6 @@ constexpr size_t kPart = 1 << 18;      // a thread encodes this many bytes at a 
 constexpr size_t kLongestPiece = 512;  // bytes
 constexpr uint32_t kSpace = 0x2581;    // kSpaceText
 constexpr const char* kUnknownText = " \u2047 ";
-
-// Returns 65 for "<0x41>", and -1 if the text is not a byte.
-int byte_of(const std::string& text) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
-  const size_t high = kDigits.find(text[3]), low = kDigits.find(text[4]);
-  return high == kDigits.npos || low == kDigits.npos ? -1 : static_cast<int>(16 * high + low);
-}
 
 std::string with_spaces(std::string text) {
   for (size_t at = 0; (at = text.find(kSpaceText, at)) != text.npos; ++at) text.replace(at, 3, " ");
@@ -36,7 +29,7 @@ std::string bytes_of_piece(const Piece& piece) {
     case PieceType::control: return "";
     case PieceType::byte: break;
   }
-  const int byte = byte_of(piece.text);
+  const int byte = byte_named(piece.text);
   if (byte < 0) throw std::runtime_error(in_quotes(piece.text) + " is not a byte");
   return std::string(1, static_cast<char>(byte));
 }

@@ -1,24 +1,18 @@
 #include "split.hpp"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
-#include <memory>
-#include <new>
-#include <stdexcept>
+#include <iterator>
 #include <string>
 
 #include "data/strings/utf8.hpp"
+#include "regex.hpp"
 
 namespace {
 
-// White space is Unicode's property White_Space; PCRE2's \s has one more character (U+180E). Possessive repeats (++)
-// match the same text but save no positions for backtracking.
-#define SPACE R"(\p{Z}\t-\r\x{85})"
+// Possessive repeats (++) match the same text but save no positions for backtracking.
+#define SPACE WHITE_SPACE
 #define OTHER "[^" SPACE "\\p{L}\\p{N}]++"
 #define ENDING "'(?:[stmd]|re|ve|ll)"
 #define SPACES "[" SPACE "]+(?![^" SPACE "])|[" SPACE "]++"
@@ -44,38 +38,13 @@ const Pattern& pattern_of(Split split) {
   return *std::find_if(std::begin(kPatterns), std::end(kPatterns), [&](const Pattern& p) { return p.split == split; });
 }
 
-struct Free {
-  void operator()(pcre2_code* p) const { pcre2_code_free(p); }
-  void operator()(pcre2_match_data* p) const { pcre2_match_data_free(p); }
-};
-using Code = std::unique_ptr<pcre2_code, Free>;
-using Match = std::unique_ptr<pcre2_match_data, Free>;
-
-[[noreturn]] void fail(int error) {
-  if (error == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
-  unsigned char text[256];
-  pcre2_get_error_message(error, text, sizeof text);
-  throw std::runtime_error(std::string("cannot split the text into words: ") + reinterpret_cast<const char*>(text));
-}
-
-// If just-in-time compilation is not available, PCRE2 interprets the pattern.
-Code compile(const char* pattern) {
-  int error;
-  PCRE2_SIZE at;
-  const auto text = reinterpret_cast<PCRE2_SPTR>(pattern);
-  Code code(pcre2_compile(text, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &error, &at, nullptr));
-  if (!code) fail(error);
-  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
-  return code;
-}
-
-const pcre2_code* compiled(Split split) {
-  static const std::array<Code, std::size(kPatterns)> codes = [] {
-    std::array<Code, std::size(kPatterns)> all;
-    for (const Pattern& p : kPatterns) all[static_cast<size_t>(p.split)] = compile(p.regex);
-    return all;
+const Regex& compiled(Split split) {
+  static const std::vector<Regex> all = [] {
+    std::vector<Regex> regexes;
+    for (const Pattern& p : kPatterns) regexes.emplace_back(p.regex);
+    return regexes;
   }();
-  return codes[static_cast<size_t>(split)].get();
+  return all[static_cast<size_t>(split)];
 }
 
 // Returns the end of the valid UTF-8 that starts at `at`.
@@ -99,23 +68,26 @@ bool is_ascii_mark(char c) { return c > ' ' && c < 0x7f; }
 
 std::string regex_of(Split split) { return pattern_of(split).theirs; }
 
-void split_words(Split split, std::string_view text, const std::function<void(std::string_view)>& with_word) {
-  const pcre2_code* code = compiled(split);
-  const Match match(pcre2_match_data_create(1, nullptr));
-  if (!match) throw std::bad_alloc();
-  const PCRE2_SIZE* found = pcre2_get_ovector_pointer(match.get());
+void for_each_run(std::string_view text, const std::function<void(std::string_view)>& with_utf8,
+                  const std::function<void(std::string_view)>& with_other) {
   for (size_t at = 0; at < text.size();) {
-    const std::string_view valid = text.substr(at, end_of_utf8(text, at) - at);
-    const auto* bytes = reinterpret_cast<PCRE2_SPTR>(valid.data());
-    for (size_t i = 0; i < valid.size(); i = found[1]) {
-      const int n = pcre2_match(code, bytes, valid.size(), i, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
-      if (n < 0) fail(n);
-      with_word(valid.substr(i, found[1] - i));
-    }
-    const size_t bad = at += valid.size();
+    const size_t bad = end_of_utf8(text, at);
+    if (bad > at) with_utf8(text.substr(at, bad - at));
+    at = bad;
     while (at < text.size() && end_of_utf8(text.substr(at, 4), 0) == 0) ++at;
-    if (at > bad) with_word(text.substr(bad, at - bad));
+    if (at > bad) with_other(text.substr(bad, at - bad));
   }
+}
+
+void split_words(Split split, std::string_view text, const std::function<void(std::string_view)>& with_word) {
+  const Regex& regex = compiled(split);
+  const auto split_run = [&](std::string_view run) {
+    for (size_t i = 0, end; i < run.size(); i = end) {
+      end = regex.find(run, i).value().end;  // the patterns match any text
+      with_word(run.substr(i, end - i));
+    }
+  };
+  for_each_run(text, split_run, with_word);
 }
 
 // White space can only begin a word, so a word starts wherever white space follows a mark. In Llama 3's split, a word

@@ -17,6 +17,10 @@ enum class Split { gpt2, llama3, qwen2 };
 // Returns the regular expression of a split, as tokenizer.json spells it.
 std::string regex_of(Split split);
 
+// Calls with_utf8(run) for the longest runs of valid UTF-8, and with_other(run) for the bytes between them, in order.
+void for_each_run(std::string_view text, const std::function<void(std::string_view)>& with_utf8,
+                  const std::function<void(std::string_view)>& with_other);
+
 // Calls with_word(word) for each word, in order. Joined, the words are the text. A run of bytes that are not UTF-8 is a
 // word.
 void split_words(Split split, std::string_view text, const std::function<void(std::string_view)>& with_word);

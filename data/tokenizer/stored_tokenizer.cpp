@@ -23,7 +23,8 @@ namespace {
 constexpr Named<Tokenizer::Kind> kKinds[] = {{Tokenizer::Kind::byte, "byte"},
                                              {Tokenizer::Kind::character, "char"},
                                              {Tokenizer::Kind::bpe, "bpe"},
-                                             {Tokenizer::Kind::pieces, "pieces"}};
+                                             {Tokenizer::Kind::pieces, "pieces"},
+                                             {Tokenizer::Kind::unread, "unread"}};
 constexpr Named<PieceType> kPieceTypes[] = {{PieceType::normal, "normal"},
                                             {PieceType::unknown, "unknown"},
                                             {PieceType::control, "control"},
@@ -39,6 +40,14 @@ Tokenizer characters_from_json(const json& points) {
   }
   if (alphabet.empty()) throw std::runtime_error("its alphabet is empty");
   return Tokenizer::characters(std::move(alphabet));
+}
+
+Tokenizer unread_from_json(const json& j) {
+  constexpr int kMost = 1 << 30;
+  const auto vocabulary = integer_between(j.at("vocabulary"), 1, kMost);
+  if (!vocabulary) throw std::runtime_error("its vocabulary is not a number of tokens");
+  return Tokenizer::unread({static_cast<int>(*vocabulary), j.at("tokenizer.json").get<std::string>(),
+                            one_line(j.at("why").get<std::string>())});
 }
 
 json to_json(const PieceTables& tables) {
@@ -73,7 +82,11 @@ Tokenizer read_tokenizer_file(const std::string& path) {
         const bool begins = !file["post_processor"].is_null();
         return characters.with_special(specials_of(file)).with_begin(begins ? characters.vocabulary() : -1);
       });
-  return Tokenizer::bpe(read_bpe(path));
+  const Tokenizer bpe = Tokenizer::bpe(read_bpe(path));
+  if (const auto& parts = bpe.bpe()->tables().json; parts && !parts->ignored.empty())
+    std::fprintf(stderr, "NOTE: the %s of %s are for other programs, and are ignored\n", parts->ignored.c_str(),
+                 one_line(path).c_str());
+  return bpe;
 }
 
 std::string tokenizer_file(const std::string& path) {
@@ -91,7 +104,10 @@ json to_json(const Tokenizer& tokenizer) {
   json j = {{"kind", name_of_kind(tokenizer.kind())}};
   if (tokenizer.kind() == Tokenizer::Kind::character) j["codepoints"] = tokenizer.alphabet();
   if (tokenizer.bpe()) j["tokenizer.json"] = to_json(*tokenizer.bpe());
+  if (tokenizer.finds_special()) j["finds_special"] = true;
   if (tokenizer.pieces()) j["tables"] = to_json(tokenizer.pieces()->tables());
+  if (const Tokenizer::Unread* what = tokenizer.unread())
+    j.update({{"vocabulary", what->vocabulary}, {"tokenizer.json", what->file}, {"why", what->why}});
   if (!tokenizer.added().empty()) j["special"] = tokenizer.added();
   if (!tokenizer.added().empty() && tokenizer.begin() >= 0) j["begins"] = true;
   return j;
@@ -105,8 +121,11 @@ Tokenizer tokenizer_from_json(const json& j) {
   switch (value_of(kKinds, "tokenizer", j.at("kind").get<std::string>())) {
     case Tokenizer::Kind::byte: return whole(Tokenizer::bytes());
     case Tokenizer::Kind::character: return whole(characters_from_json(j.at("codepoints")));
-    case Tokenizer::Kind::bpe: return Tokenizer::bpe(bpe_from_json(j.at("tokenizer.json").get<std::string>()));
+    case Tokenizer::Kind::bpe:
+      return Tokenizer::bpe(bpe_from_json(j.at("tokenizer.json").get<std::string>()))
+          .finding_special(j.value("finds_special", false));
     case Tokenizer::Kind::pieces: return Tokenizer::pieces(Pieces(tables_from_json(j.at("tables"))));
+    case Tokenizer::Kind::unread: return unread_from_json(j);
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "bpe_json.hpp"
 #include "data/strings/utf8.hpp"
 
 namespace {
@@ -30,11 +31,6 @@ void for_each_code_point(std::string_view text, const Call& with_point) {
   }
 }
 
-[[noreturn]] void fail_unknown(uint32_t point, size_t at) {
-  throw NoToken(at, true, "character '" + utf8(point) + "' (" + hexadecimal("U+%04X", point) +
-                              ") is not in the model's vocabulary");
-}
-
 // Cuts a text into pieces of at most `bytes` bytes that do not begin with a continuation byte of UTF-8.
 std::vector<std::string_view> cut_between_characters(std::string_view text, size_t bytes) {
   std::vector<std::string_view> pieces;
@@ -49,6 +45,10 @@ std::vector<std::string_view> cut_between_characters(std::string_view text, size
 }
 
 }  // namespace
+
+std::string unknown_character(uint32_t point) {
+  return "character '" + utf8(point) + "' (" + hexadecimal("U+%04X", point) + ") is not in the model's vocabulary";
+}
 
 Tokenizer Tokenizer::bytes() { return {}; }
 
@@ -104,7 +104,19 @@ Tokenizer Tokenizer::pieces(Pieces pieces) {
   return tokenizer;
 }
 
+Tokenizer Tokenizer::unread(Unread what) {
+  Tokenizer tokenizer;
+  tokenizer.kind_ = Kind::unread;
+  tokenizer.unread_ = std::make_shared<const Unread>(std::move(what));
+  return tokenizer;
+}
+
+void Tokenizer::require_text() const {
+  if (unread_) throw std::runtime_error(unread_->why + ": this model reads token files only, no text");
+}
+
 int Tokenizer::vocabulary() const {
+  if (unread_) return unread_->vocabulary;
   if (kind_ == Kind::pieces) return pieces_->vocabulary();
   if (kind_ == Kind::bpe) return bpe_->vocabulary();
   return without_special() + static_cast<int>(added_.size());
@@ -113,6 +125,7 @@ int Tokenizer::vocabulary() const {
 int Tokenizer::without_special() const { return kind_ == Kind::byte ? 256 : static_cast<int>(alphabet_.size()); }
 
 int Tokenizer::token_of(uint32_t point) const {
+  if (unread_) return -1;
   if (kind_ == Kind::pieces) return point < 128 ? static_cast<int>(pieces_->token_of_byte(point)) : -1;
   if (kind_ == Kind::bpe) return point < 128 ? static_cast<int>(bpe_->token_of_byte(point)) : -1;
   if (kind_ == Kind::byte) return point < 256 ? static_cast<int>(point) : -1;
@@ -120,8 +133,9 @@ int Tokenizer::token_of(uint32_t point) const {
 }
 
 std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, size_t* count) const {
-  if (kind_ == Kind::bpe) return bpe_->encode(text);
+  if (kind_ == Kind::bpe) return bpe_->encode(text, unknown, count, finds_special_);
   if (kind_ == Kind::pieces) return pieces_->encode(text);
+  if (!text.empty()) require_text();
   if (kind_ == Kind::byte) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
     return {bytes, bytes + text.size()};
@@ -133,7 +147,7 @@ std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, 
   for_each_code_point(text, [&](uint32_t point, size_t at) {
     int token = token_of_character(point);
     if (token < 0) {
-      if (unknown == Unknown::error) fail_unknown(point, at);
+      if (unknown == Unknown::error) throw NoToken(at, true, unknown_character(point));
       if (count) ++*count;
       token = instead;
     }
@@ -144,13 +158,13 @@ std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, 
 }
 
 std::vector<std::string_view> Tokenizer::cut(std::string_view text, size_t bytes) const {
-  if (kind_ == Kind::bpe) return cut_between_words(bpe_->tables().split, text, bytes);
+  if (kind_ == Kind::bpe) return bpe_->cut(text, bytes);
   if (kind_ == Kind::pieces) return pieces_->cut(text, bytes);
   return cut_between_characters(text, bytes);
 }
 
 std::string Tokenizer::decode(int token) const {
-  if (token < 0 || token >= vocabulary()) return "";
+  if (token < 0 || token >= vocabulary() || unread_) return "";
   if (kind_ == Kind::bpe) return bpe_->bytes_of(static_cast<uint32_t>(token));
   if (kind_ == Kind::pieces) return pieces_->bytes_of(static_cast<uint32_t>(token));
   if (token >= without_special()) return added_[token - without_special()];
@@ -163,14 +177,19 @@ int Tokenizer::begin() const {
   return begins_ ? without_special() : -1;
 }
 
-// A tokenizer.json does not say which special token ends a text, so look for Llama 3's by its name.
+// Most files do not say which special token ends a text, so look for Llama 3's by its name.
 int Tokenizer::end() const {
   if (pieces_) return pieces_->tables().end;
+  if (bpe_ && bpe_->tables().end >= 0) return bpe_->tables().end;
   if (bpe_ && bpe_->tables().begin >= 0)
     for (const char* name : {"<|end_of_text|>", "<|endoftext|>", "</s>"})
       for (const SpecialToken& token : bpe_->tables().special)
         if (token.name == name) return static_cast<int>(token.token);
   return -1;
+}
+
+bool Tokenizer::prefixes_space() const {
+  return (pieces_ && pieces_->tables().dummy_prefix) || (bpe_ && bpe_->prefixes_space());
 }
 
 Tokenizer Tokenizer::without_begin() const { return with_begin(-1); }
@@ -183,6 +202,9 @@ Tokenizer Tokenizer::with_begin(int token) const {
     return pieces(Pieces(std::move(tables)));
   }
   if (kind_ == Kind::bpe) {
+    const SpecialToken special{static_cast<uint32_t>(token), name_of_special(token)};
+    if (bpe_->tables().json)
+      return with_json(json_with_begin(*bpe_->tables().json, token < 0 ? nullptr : &special));
     BpeTables tables = bpe_->tables();
     tables.begin = token;
     return bpe(Bpe(std::move(tables)));
@@ -192,16 +214,31 @@ Tokenizer Tokenizer::with_begin(int token) const {
   return other;
 }
 
+// Returns the tokenizer of a changed tokenizer.json.
+Tokenizer Tokenizer::with_json(const std::string& text) const {
+  return bpe(bpe_from_json(text)).finding_special(finds_special_);
+}
+
+Tokenizer Tokenizer::finding_special(std::optional<bool> find) const {
+  Tokenizer other = *this;
+  other.finds_special_ = find.value_or(finds_special_) && bpe_ && bpe_->tables().json;
+  return other;
+}
+
 Tokenizer Tokenizer::with_special(const std::vector<std::string>& names) const {
   std::vector<std::string> added = names;
   std::erase(added, "");
   if (added.empty()) return *this;
+  require_text();
   if (bpe_) {
     BpeTables tables = bpe_->tables();
+    std::vector<SpecialToken> rows;
     for (const std::string& name : added) {
-      tables.special.push_back({static_cast<uint32_t>(tables.tokens.size()), name});
+      rows.push_back({static_cast<uint32_t>(tables.tokens.size()), name});
       tables.tokens.push_back(name);
     }
+    if (tables.json) return with_json(json_with_special(*tables.json, rows));
+    tables.special.insert(tables.special.end(), rows.begin(), rows.end());
     return bpe(Bpe(std::move(tables)));
   }
   Tokenizer more = *this;
@@ -272,13 +309,17 @@ std::string Tokenizer::note_on_special(const std::string& what, std::string_view
       if (times++ == 0) first = *name;
     }
   if (times == 0) return "";
-  return what + " has the name of a special token " + std::to_string(times) + (times == 1 ? " time" : " times") + " (" +
-         one_line(first) + "): it is read as ordinary text, while other programs make one token of it";
+  const std::string note = what + " has the name of a special token " + std::to_string(times) +
+                           (times == 1 ? " time" : " times") + " (" + one_line(first) + "): ";
+  if (finds_special_) return note + "it is read as that token; --special-tokens text reads it as ordinary text";
+  return note + "it is read as ordinary text, while other programs make one token of it";
 }
 
 std::string Tokenizer::decode(const std::vector<uint32_t>& tokens) const {
   if (kind_ == Kind::pieces) return pieces_->decode(tokens);
   std::string text;
   for (const uint32_t token : tokens) text += decode(static_cast<int>(token));
+  const int spaces = bpe_ && bpe_->tables().json ? bpe_->tables().json->stripped : 0;
+  for (int i = 0; i < spaces && text.starts_with(' '); ++i) text.erase(0, 1);
   return text;
 }

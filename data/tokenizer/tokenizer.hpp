@@ -4,32 +4,20 @@
 //   char   one token for each Unicode code point that occurs in the text, in ascending order
 //   bpe    byte-pair encoding of the bytes, by a trained table of merges; reads anything
 //   pieces SentencePiece's byte-pair encoding of characters, by scores (Llama 2); reads anything
+//   unread a file that we do not support: numbers of tokens only, no text
 
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bpe.hpp"
 #include "pieces.hpp"
+#include "unknown.hpp"
 
 constexpr size_t kLargestTokenizer = 1 << 28;  // bytes; a tokenizer.json with 250,000 tokens has 30 MB
-
-// What to do with a character without a token. `replace` writes U+FFFD, or '?' if that has no token, or skips it if
-// neither has one.
-enum class Unknown { error, skip, replace };
-
-// Thrown for a character without a token, and for bytes that are not UTF-8.
-struct NoToken : std::runtime_error {
-  NoToken(size_t byte, bool utf8, const std::string& what) : std::runtime_error(what), at(byte), is_utf8(utf8) {}
-  NoToken behind(size_t bytes) const { return {bytes + at, is_utf8, what()}; }  // for a text that begins earlier
-  size_t at;     // byte offset in the text
-  bool is_utf8;  // true: a character without a token; false: bytes that are not UTF-8
-  // What the user can do about a character without a token.
-  static constexpr const char* kAdvice = "--unknown skip leaves it out, --unknown replace writes a replacement";
-};
 
 // The special tokens around a document. -1: none.
 struct DocumentTokens {
@@ -40,7 +28,7 @@ constexpr const char* kEndOfText = "<|endoftext|>";  // GPT-2's token between do
 
 class Tokenizer {
  public:
-  enum class Kind { byte, character, bpe, pieces };
+  enum class Kind { byte, character, bpe, pieces, unread };
 
   static Tokenizer bytes();
   // Builds the alphabet from a text. Throws NoToken if it is not UTF-8, std::runtime_error above 65,535 code points.
@@ -49,7 +37,17 @@ class Tokenizer {
   static Tokenizer bpe(Bpe bpe);
   static Tokenizer pieces(Pieces pieces);
 
+  // A tokenizer.json that was refused: how many tokens there are, the file's text, and why.
+  struct Unread {
+    int vocabulary;
+    std::string file, why;
+  };
+  static Tokenizer unread(Unread what);
+
   Kind kind() const { return kind_; }
+  const Unread* unread() const { return unread_.get(); }  // null for other kinds
+  void require_text() const;  // throws std::runtime_error if the kind is unread
+  bool reads_token_files() const { return bpe_ || pieces_ || unread_; }  // a file without a header holds its tokens
   const std::vector<uint32_t>& alphabet() const { return alphabet_; }  // char only
   const std::vector<std::string>& added() const { return added_; }  // byte and char: names of special tokens
   const Bpe* bpe() const { return bpe_.get(); }                        // null for other kinds
@@ -65,6 +63,7 @@ class Tokenizer {
   std::string decode(int token) const;
   // Returns the text that these tokens encode.
   std::string decode(const std::vector<uint32_t>& tokens) const;
+  bool prefixes_space() const;  // a text begins with a space of its own, which decode() leaves out
   int newline() const { return token_of('\n'); }  // -1 if there is none
   // The special tokens that begin and end a text, from the tokenizer's file, or -1. encode() adds neither.
   int begin() const;
@@ -73,6 +72,9 @@ class Tokenizer {
   Tokenizer with_begin(int token) const;  // the same, but begin() is this special token
   // Returns the same with more tokens, special tokens of these names, without the empty ones. Not for pieces.
   Tokenizer with_special(const std::vector<std::string>& names) const;
+  // For a tokenizer.json: with `find`, encode() finds special tokens in text, as other programs do. Open: no change.
+  Tokenizer finding_special(std::optional<bool> find) const;
+  bool finds_special() const { return finds_special_; }
   // Returns the name of the special token that separates documents: begin(), or else <|endoftext|>; "" without both.
   std::string separator() const;
   // Returns the tokens around a document whose separator has this name. For begin(), that is begin() and end().
@@ -81,22 +83,25 @@ class Tokenizer {
   // none.
   int special(const std::string& name) const;
   std::string name_of_special(int token) const;  // "" if it is not special
-  // Returns a note for the user if names of special tokens occur in a text, else "". encode() treats such names as
-  // plain text, but programs that read the exported tokenizer turn each into one token. `what` names the text:
-  // "notes.txt", "the prompt".
+  // Returns a note for the user if names of special tokens occur in a text, else "". Unless it finds_special(),
+  // encode() treats such names as plain text, but programs that read the exported tokenizer turn each into one token.
+  // `what` names the text: "notes.txt", "the prompt".
   std::string note_on_special(const std::string& what, std::string_view text) const;
 
  private:
+  Tokenizer with_json(const std::string& text) const;
   int without_special() const;  // the number of byte or char tokens
   std::vector<std::string> special_names() const;
   int token_of(uint32_t code_point) const;
   int token_of_character(uint32_t point) const { return point < token_of_.size() ? token_of_[point] : -1; }
 
   Kind kind_ = Kind::byte;
+  bool finds_special_ = false;
   bool begins_ = false;  // byte and char: the first special token also begins a text
   std::vector<std::string> added_;  // byte and char: the names of the last tokens, which are special
   std::vector<uint32_t> alphabet_;
   std::vector<int> token_of_;  // the token of each code point up to the alphabet's last, or -1
   std::shared_ptr<const Bpe> bpe_;
   std::shared_ptr<const Pieces> pieces_;
+  std::shared_ptr<const Unread> unread_;
 };

@@ -47,7 +47,11 @@ int vocabulary_of_bpe(const std::string& name) {
     throw std::invalid_argument("--tokenizer " + name + " is not in the playground: choose byte or char");
   return 0;
 }
-std::vector<uint32_t> Bpe::encode(std::string_view) const { std::abort(); }
+std::vector<uint32_t> Bpe::encode(std::string_view, Unknown, size_t*, bool) const { std::abort(); }
+Bpe bpe_from_json(const std::string&) { std::abort(); }
+std::string json_with_begin(const JsonParts&, const SpecialToken*) { std::abort(); }
+std::string json_with_special(const JsonParts&, const std::vector<SpecialToken>&) { std::abort(); }
+std::vector<std::string_view> Bpe::cut(std::string_view, size_t) const { std::abort(); }
 std::vector<uint32_t> Pieces::encode(std::string_view) const { std::abort(); }
 uint32_t Pieces::token_of_byte(uint32_t) const { std::abort(); }
 

@@ -4,7 +4,6 @@
 #include <stdexcept>
 
 #include "data/strings/utf8.hpp"
-#include "data/tokenizer/bpe_files.hpp"
 
 namespace {
 
@@ -55,6 +54,9 @@ GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
   if (tables.words_first)
     throw std::invalid_argument("llama.cpp merges within words that are tokens, which this tokenizer does not "
                                 "(ignore_merges): GGUF cannot hold it");
+  if (tables.json && !tables.json->has_split)
+    throw std::invalid_argument("this tokenizer.json has a normalizer, a pre_tokenizer or added tokens that train_gpt "
+                                "cannot write as GGUF: export --to hf, and convert that with llama.cpp");
   GgufTokenizer t;
   t.model = "gpt2";
   t.pre = pre_tokenizer_of(tables.split);
@@ -67,7 +69,14 @@ GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
     t.tokens[special.token] = special.name;
     t.types[special.token] = kControl;
   }
-  const uint32_t any = tables.special.empty() ? bpe.token_of_byte(0) : tables.special.front().token;
+  if (tables.json)
+    for (const AddedToken& added : tables.json->first_added.all()) {
+      if (added.special) continue;
+      t.tokens[added.token] = added.text;
+      t.types[added.token] = kUserDefined;
+    }
+  const uint32_t zero_byte = bpe.token_of_byte(0) == kAbsent ? 0 : bpe.token_of_byte(0);
+  const uint32_t any = tables.special.empty() ? zero_byte : tables.special.front().token;
   t.end = special_token(tables, {"<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "</s>"}, any);
   t.first = tables.begin >= 0 ? static_cast<uint32_t>(tables.begin)
                               : special_token(tables, {"<|begin_of_text|>", "<s>"}, *t.end);
@@ -106,6 +115,7 @@ GgufTokenizer piece_tokenizer(const PieceTables& tables) {
 }
 
 GgufTokenizer converted(const Tokenizer& tokenizer) {
+  tokenizer.require_text();
   if (tokenizer.pieces()) return piece_tokenizer(tokenizer.pieces()->tables());
   if (tokenizer.bpe()) return bpe_tokenizer(*tokenizer.bpe());
   if (tokenizer.kind() == Tokenizer::Kind::character) return character_tokenizer(tokenizer.alphabet());

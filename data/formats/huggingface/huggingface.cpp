@@ -1,8 +1,10 @@
 #include "huggingface.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -123,6 +125,20 @@ class HuggingFaceModel : public ForeignModel {
   StoredTensors tensors_;
 };
 
+// Reads the tokenizer of a folder. If its tokenizer.json is not supported, the model can still read token files.
+Tokenizer read_or_keep(const std::string& folder, int vocabulary) {
+  static std::once_flag noted;
+  const std::string path = folder + "/tokenizer.json";
+  try {
+    return read_tokenizer(folder);
+  } catch (const UnsupportedPart& error) {
+    std::call_once(noted, [&] {
+      std::fprintf(stderr, "NOTE: %s: the model reads token files only, no text\n", one_line(error.what()).c_str());
+    });
+    return Tokenizer::unread({vocabulary, read_file(path, kLargestTokenizer), error.what()});
+  }
+}
+
 Tokenizer HuggingFaceModel::tokenizer() const {
   if (!tokenizer_.is_null()) try {
       return tokenizer_from_json(tokenizer_);
@@ -130,7 +146,7 @@ Tokenizer HuggingFaceModel::tokenizer() const {
       throw std::runtime_error(folder_ + " has a tokenizer that cannot be read: " + one_line(plain_text(error)));
     }
   for (const char* file : {"/tokenizer.json", "/vocab.json", "/tokenizer.model"})
-    if (fs::exists(folder_ + file)) return read_tokenizer(folder_);
+    if (fs::exists(folder_ + file)) return read_or_keep(folder_, config_.vocab_size).finding_special(true);
   if (config_.vocab_size != 256)
     throw std::runtime_error(folder_ + " has no tokenizer that train_gpt reads: copy a tokenizer.json into it");
   return Tokenizer::bytes();
@@ -194,6 +210,7 @@ std::string tokenizer_text(const Tokenizer& tokenizer) {
     case Tokenizer::Kind::character:
       return to_text(word_level(tokenizer.alphabet(), tokenizer.added(), tokenizer.begin() >= 0), 2) + "\n";
     case Tokenizer::Kind::pieces: return "";
+    case Tokenizer::Kind::unread: return tokenizer.unread()->file;
     case Tokenizer::Kind::byte: break;
   }
   BpeTables tables;
