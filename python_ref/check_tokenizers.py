@@ -5,7 +5,8 @@
 Trains a model of each kind of tokenizer for one step and exports it with --to hf. AutoTokenizer reads the folder and
 encodes each text; `train_gpt tokenize` writes its tokens of the same text with the folder's tokenizer.json. Both must
 be equal, and decoding must give the text. The same for tokenizers that `tokenizers` trains with the splits of Llama 3
-(and its token before a text) and Qwen 2 (with NFC), which train_gpt imports and exports again. The pipeline
+(and its token before a text) and Qwen 2 (with NFC), which train_gpt imports and exports again. Tokenizers in the shape
+of each published family (published_tokenizers.py) give the same tokens, added tokens among them. The pipeline
 "text-generation" must write the greedy text of `sample`. A character without a token is an error in both.
 
 The texts are code, words of many scripts, emoji, combining marks, runs of spaces, CRLF, and lines of 100 kB. train_gpt
@@ -26,7 +27,8 @@ from pathlib import Path
 import transformers as hf
 from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers, processors
 
-from tokenizer import HARD, SPLITS, TO_NORMALIZE, WORDS, text, trained
+from published_tokenizers import FAMILIES, built
+from tokenizer import HARD, SPLITS, TO_ADD, TO_NORMALIZE, WORDS, text, trained
 
 hf.logging.set_verbosity_error()
 hf.logging.disable_progress_bar()
@@ -163,6 +165,29 @@ class Checks:
         self.compare(name, normalizer.normalize_str if normalizer else lambda t: t, begin)
 
 
+    # Without the tokens around a text, which `tokenize` writes once per file.
+    def of_family(self, name):
+        theirs = built(text(WORDS, 5000, 1), name)
+        theirs.save(str(self.folder / "their.json"))
+        around = 1 if FAMILIES[name].get("begin") or FAMILIES[name].get("roberta") else 0
+        size = 0
+        for what, content in [*texts(), ("added tokens", unix(text(WORDS + TO_ADD * 3, 20000, 9)))]:
+            read = content.replace("\r\n", "\n")
+            expected = theirs.encode(read, add_special_tokens=False).ids
+            options = "--special-tokens tokens --unknown skip"
+            ours = self.tokens_of(content, f"their.json {options}")
+            if theirs.token_to_id("<|endoftext|>") is not None or around:
+                ours = ours[1:]
+            if around and len(ours) > len(expected):
+                ours = ours[:-1]
+            at = next((i for i, (a, b) in enumerate(zip(ours, expected)) if a != b), min(len(ours), len(expected)))
+            self.check(f"{name}: {what}", ours == expected,
+                       f"token {at}: {ours[at:at + 5]} and {expected[at:at + 5]}, "
+                       f"{len(ours)} and {len(expected)} tokens")  # fmt: skip
+            size += len(read.encode())
+        print(f"{name:16}  {size / 1e6:.1f} MB, vocabulary {theirs.get_vocab_size()}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Compares AutoTokenizer's tokens with train_gpt's.")
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "train_gpt")
@@ -173,6 +198,8 @@ def main():
             checks.of_run(kind)
         checks.of_tokenizers("llama3")
         checks.of_tokenizers("qwen2", normalizers.NFC())
+        for family in FAMILIES:
+            checks.of_family(family)
     print(f"{checks.passed} passed, {checks.failed} failed")
     sys.exit(checks.failed > 0)
 
