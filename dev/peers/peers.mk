@@ -1,3 +1,7 @@
 # dev/peers.sh builds and runs it.
 $(OUT)/dev/peers/peers: %: %.o $(OUT)/dev/peers/debug_state.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
+
+.PHONY: check-vocabularies
+check-vocabularies: $(VENV)/.gguf build/train_gpt  ## compare our tokens with llama.cpp's test vectors
+	@$(PYTHON) dev/peers/vocabularies.py $(ARGS)
