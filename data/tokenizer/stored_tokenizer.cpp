@@ -84,8 +84,8 @@ Tokenizer read_tokenizer_file(const std::string& path) {
       });
   const Tokenizer bpe = Tokenizer::bpe(read_bpe(path));
   if (const auto& parts = bpe.bpe()->tables().json; parts && !parts->ignored.empty())
-    std::fprintf(stderr, "NOTE: the %s of %s are for other programs, and are ignored\n", parts->ignored.c_str(),
-                 one_line(path).c_str());
+    std::fprintf(stderr, "NOTE: %s: %s is for other programs, and is ignored\n", one_line(path).c_str(),
+                 parts->ignored.c_str());
   return bpe;
 }
 
