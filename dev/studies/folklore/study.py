@@ -52,7 +52,7 @@ for placement in "post", "pre":
     cell = runs[runs.placement == placement]
     add_row(f"{name}, 4 layers, {far} steps", cell.peak_lr.iloc[0], cell)
 pre = converged.summary[converged.summary.placement == "pre"].iloc[0]
-rows.append(["Pre-LN − Post-LN", "", f"{pre.difference:+.4f} ± {pre.difference_ci:.4f}, {pre.verdict}", "", ""])
+difference = f"Pre-LN − Post-LN: {pre.difference:+.4f} ± {pre.difference_ci:.4f} ({pre.verdict})."
 axes[1].set(xlabel="step", title="4 layers, each at its best rate", yscale="log")
 axes[1].set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
 axes[1].minorticks_off()
@@ -71,4 +71,5 @@ rate_axis(axes[2], HIGH, title="without clipping")
 for axis in axes:
     axis.title.set_fontsize(10)
     axis.legend(fontsize=9)
-study.publish(figure, table(rows, ["model", "rate", "final loss", "gradient spikes", "clipped steps"]))
+losses = table(rows, ["model", "rate", "final loss", "gradient spikes", "clipped steps"])
+study.publish(figure, f"{losses}\n{difference}\n")
