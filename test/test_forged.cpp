@@ -362,7 +362,7 @@ TEST_CASE("info verifies a checkpoint's checksum and refuses what is not a file"
   CHECK(contains(f.run("info /dev/zero").err, "/dev/zero is not a checkpoint"));
 }
 
-TEST_CASE("sample needs memory for its text alone, and eval refuses a context too long for the machine",
+TEST_CASE("sample and eval need memory for their text alone, and eval refuses a batch too large for the machine",
           "[program][forged]") {
   const Folder f;
   f.write("text.txt", std::string(400, 'a') + "\n");
@@ -375,7 +375,8 @@ TEST_CASE("sample needs memory for its text alone, and eval refuses a context to
   CHECK(memory_of_inference(header.options.config, 1, 20).total() < 1000000 + kProgramBytes);
   const Outcome sampled = f.run("sample long --length 8 --prompt a");
   CHECK(sampled.status == 0);
-  const Outcome evaluated = f.run("eval long --data text.txt --batch 500");
+  CHECK(f.run("eval long --data text.txt").status == 0);
+  const Outcome evaluated = f.run("eval long --data text.txt --batch 1000000");
   CHECK(evaluated.status == 1);
   CHECK(contains(evaluated.err, "train_gpt: this needs "));
   CHECK(contains(evaluated.err, ": lower --batch"));

@@ -129,7 +129,8 @@ int64_t eval_every(const TrainOptions& o) {
 int64_t final_batches(const TrainOptions& o) {
   if (o.final_batches) return static_cast<int64_t>(*o.final_batches);
   // A training batch costs as much as three forward passes, so a tenth of the time is 3/10 of the batches.
-  return std::max<int64_t>(1, o.steps * o.accumulate * 3 / 10);
+  const double batches = 3. * static_cast<double>(o.steps) * o.accumulate / 10;
+  return static_cast<int64_t>(std::clamp(batches, 1., kLargest));
 }
 
 size_t parse_bytes(const std::string& text) {

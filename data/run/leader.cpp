@@ -24,6 +24,7 @@ struct Order {
   int64_t observed = 0;  // 1 if rank 0 observes it
   double lr = 0;
   int64_t packed = 0;    // 1 if rows hold several examples
+  int64_t length = 0;    // tokens in a row
 };
 
 void give(Group& group, Order order) { group.broadcast(&order, sizeof order); }
@@ -71,7 +72,7 @@ class Follower {
         s(model_to_train(options), options.batch, options.config.context, step_functions(options), g) {}
 
   void obey(const Order& order) {
-    const size_t size = order.count * s.tokens.size();
+    const size_t size = order.count * s.B * order.length;
     inputs.tokens.resize(size);
     inputs.targets.resize(size);
     inputs.begins.resize(order.packed ? size : 0);
@@ -83,7 +84,7 @@ class Follower {
         return scatter_state(group, s.shards, s.model.table, s.optimizer_state.get(), nullptr);
       case Order::give_state: return gather_state(group, s.shards, s.model.table, s.optimizer_state.get(), nullptr);
       case Order::step: return take_step(order);
-      case Order::losses: return measure();
+      case Order::losses: return measure(static_cast<int>(order.length));
     }
   }
 
@@ -98,9 +99,9 @@ class Follower {
     }
   }
 
-  void measure() {
+  void measure(int T) {
     broadcast(group, inputs);
-    losses(group, s.model, s.activations, inputs, s.B, s.T);
+    losses(group, s.model, s.activations, inputs, s.B, T);
   }
 
   Group& group;
@@ -219,7 +220,7 @@ StepResult order_step(TrainingState& s, const MicroBatches& batches, const StepO
     batches.fill(&inputs.tokens[micro * n], &inputs.targets[micro * n], micro);
     if (batches.fill_begins) batches.fill_begins(&inputs.begins[micro * n], micro);
   }
-  give(*s.group, {Order::step, batches.count, step, observer != nullptr, lr, !inputs.begins.empty()});
+  give(*s.group, {Order::step, batches.count, step, observer != nullptr, lr, !inputs.begins.empty(), s.T});
   broadcast(*s.group, inputs);
   try {
     return training_step(s, micro_batches(inputs, batches.count, s.B, s.T), o, step, lr, observer);
@@ -238,6 +239,7 @@ std::vector<double> order_losses(Group& group, const Model& model, const Activat
   if (group.size > 1) {
     Order order{.kind = Order::losses, .count = static_cast<int64_t>(inputs.tokens.size()) / (int64_t(B) * T)};
     order.packed = !inputs.begins.empty();
+    order.length = T;
     give(group, order);
     broadcast(group, inputs);
   }

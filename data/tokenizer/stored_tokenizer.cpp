@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <mutex>
 #include <stdexcept>
 
 #include "bpe_files.hpp"
@@ -82,10 +83,13 @@ Tokenizer read_tokenizer_file(const std::string& path) {
         const bool begins = !file["post_processor"].is_null();
         return characters.with_special(specials_of(file)).with_begin(begins ? characters.vocabulary() : -1);
       });
+  static std::once_flag noted;
   const Tokenizer bpe = Tokenizer::bpe(read_bpe(path));
   if (const auto& parts = bpe.bpe()->tables().json; parts && !parts->ignored.empty())
-    std::fprintf(stderr, "NOTE: %s: %s is for other programs, and is ignored\n", one_line(path).c_str(),
-                 parts->ignored.c_str());
+    std::call_once(noted, [&] {
+      std::fprintf(stderr, "NOTE: train_gpt does not use the %s of %s\n", parts->ignored.c_str(),
+                   one_line(path).c_str());
+    });
   return bpe;
 }
 
