@@ -42,15 +42,8 @@ void describe_text(SettingTable<Options>& t, bool required) {
 // How names of special tokens in a text are read.
 template <class Options>
 void describe_special(SettingTable<Options>& t, const Traits& traits = {}) {
-  const auto set = [](Options& o, const std::string& text) {
-    o.finds_special = value_of(kSpecialNames, "special-tokens", text);
-  };
-  const auto value = [](const Options& o) {
-    return o.finds_special ? toml(std::string(name_of(kSpecialNames, *o.finds_special))) : "";
-  };
-  auto& special = t.computed("special-tokens", "NAME", "names of special tokens in text (default: the tokenizer's way)",
-                             traits, {}, set, value);
-  for (const auto& row : kSpecialNames) special.choices.emplace_back(row.name);
+  t.choice("special-tokens", kSpecialNames, &Options::finds_special,
+           "names of special tokens in text (default: the tokenizer's way)", traits);
 }
 
 template <class Options>
