@@ -88,7 +88,7 @@ std::vector<std::string> differences(const TrainOptions& there, const TrainOptio
   for (const TrainSetting& s : train_settings()) {
     const std::string x = s.value(a), y = s.value(b);
     const bool open = s.text && (x.empty() || y.empty());  // follows from the text, which is compared elsewhere
-    const bool derived = s.group.empty();                  // no option: follows from those of the model
+    const bool derived = s.group.empty();                  // nobody sets it: options of the model decide it
     if (x != y && !open && !derived && !(ignored && ignored(s)))
       list.push_back("--" + s.name + " is " + x + " there and " + y + " here");
   }

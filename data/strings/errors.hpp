@@ -13,13 +13,16 @@ std::string plain_text(const std::exception& error);
 // Throws std::runtime_error "cannot WHAT WHERE: reason; advice" for the errno value `error`.
 [[noreturn]] void fail_file(const std::string& what, const std::string& where, int error);
 
-// Returns f(). Puts `start` before the message of what f throws, and throws it as std::runtime_error.
-template <class F>
+// Returns f(). Puts `start` before the message of what f throws. An exception of type Kept keeps its type, and any
+// other becomes a std::runtime_error.
+template <class Kept = std::runtime_error, class F>
 auto explained(const std::string& start, const F& f) {
   try {
     return f();
   } catch (const std::bad_alloc&) {
     throw;
+  } catch (const Kept& error) {
+    throw Kept(start + plain_text(error));
   } catch (const std::exception& error) {
     throw std::runtime_error(start + plain_text(error));
   }

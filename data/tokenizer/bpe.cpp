@@ -27,7 +27,7 @@ size_t end_of_piece(std::string_view text, size_t start) {
   return std::min(at, text.size());
 }
 
-// What no token stands for.
+// Thrown for a character or a byte without a token.
 struct NoSymbol {
   std::string character;
 };
@@ -110,8 +110,8 @@ uint32_t Bpe::symbol_of(std::string_view character) const {
   return found == token_of_character_.end() ? kAbsent : found->second;
 }
 
-// Appends the tokens of a character's bytes, if all of them have one. `tokenizers` writes a byte of a ByteLevel as a
-// character, too.
+// Appends the tokens of a character's bytes, and returns true, if all of them have one. If the model reads bytes, these
+// are the bytes of the printable character that stands for the byte, as in `tokenizers`.
 bool Bpe::fall_back(std::string_view character, std::vector<uint32_t>& tokens) const {
   if (!tables_.json->byte_fallback) return false;
   const std::string bytes = reads_bytes() ? printable(character) : std::string(character);

@@ -42,7 +42,7 @@ struct JsonParts {
   std::vector<std::string> words;  // what the model reads for each token: bytes or text; "" if it has only been added
   bool byte_fallback;              // a character without a token becomes the tokens <0x..> of its bytes
   int unknown;                     // the token for other characters, or -1
-  bool fuse_unknown;               // several of them are one token
+  bool fuse_unknown;               // neighboring unknown characters become one token together
   std::string ignored;             // names of parts that encode() ignores: "truncation"
   int stripped;                    // decoding leaves out so many spaces at the beginning of a text
 };

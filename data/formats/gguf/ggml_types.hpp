@@ -7,7 +7,7 @@
 
 #include "data/formats/float_types.hpp"
 
-// `bytes` are those of a block. encode() takes whole blocks.
+// A number format. FloatType::bytes is the size of a block here, and encode() takes whole blocks.
 struct GgmlType : FloatType {
   uint32_t id;         // enum ggml_type
   uint32_t file_type;  // general.file_type of a file with such matrices
