@@ -1,17 +1,17 @@
 // Tokenizers in the shape of published ones, compared with Hugging Face's tokenizers (python_ref/tokenizer.py).
 
-#include "data/tokenizer/pipeline.hpp"
+#include "data/tokenizer/pipeline/pipeline.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
 #include "data/files/files.hpp"
 #include "data/strings/utf8.hpp"
-#include "data/tokenizer/added_tokens.hpp"
 #include "data/tokenizer/bpe_files.hpp"
-#include "data/tokenizer/decoder.hpp"
-#include "data/tokenizer/normalize.hpp"
-#include "data/tokenizer/regex.hpp"
+#include "data/tokenizer/pipeline/added_tokens.hpp"
+#include "data/tokenizer/pipeline/decoder.hpp"
+#include "data/tokenizer/pipeline/normalize.hpp"
+#include "data/tokenizer/pipeline/regex.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "message.hpp"
 

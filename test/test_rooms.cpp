@@ -39,6 +39,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"data/files"},
     {"data/host"},
     {"data/ranks"},
+    {"data/tokenizer/pipeline"},
     {"data/tokenizer"},
     {"data/corpus"},
     {"data/text"},

@@ -9,8 +9,8 @@
 #include <stdexcept>
 
 #include "data/strings/utf8.hpp"
-#include "decoder.hpp"
-#include "normalize.hpp"
+#include "data/tokenizer/pipeline/decoder.hpp"
+#include "data/tokenizer/pipeline/normalize.hpp"
 
 namespace {
 

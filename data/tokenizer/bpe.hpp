@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "added_tokens.hpp"
-#include "byte_alphabet.hpp"
+#include "data/tokenizer/pipeline/added_tokens.hpp"
+#include "data/tokenizer/pipeline/byte_alphabet.hpp"
+#include "data/tokenizer/pipeline/pipeline.hpp"
+#include "data/tokenizer/pipeline/split.hpp"
+#include "data/tokenizer/pipeline/unknown.hpp"
 #include "pair_table.hpp"
-#include "pipeline.hpp"
-#include "split.hpp"
-#include "unknown.hpp"
 
 struct Merge {
   uint32_t left, right, token;  // the token's bytes are left's, then right's

@@ -5,12 +5,12 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include "byte_alphabet.hpp"
 #include "data/files/json.hpp"
-#include "decoder.hpp"
-#include "json_parts.hpp"
-#include "pipeline.hpp"
-#include "split.hpp"
+#include "data/tokenizer/pipeline/byte_alphabet.hpp"
+#include "data/tokenizer/pipeline/decoder.hpp"
+#include "data/tokenizer/pipeline/json_parts.hpp"
+#include "data/tokenizer/pipeline/pipeline.hpp"
+#include "data/tokenizer/pipeline/split.hpp"
 
 using nlohmann::json;
 using nlohmann::ordered_json;

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "data/host/progress.hpp"
-#include "split.hpp"
+#include "data/tokenizer/pipeline/split.hpp"
 
 namespace {
 

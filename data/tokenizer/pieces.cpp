@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "data/strings/utf8.hpp"
-#include "decoder.hpp"
+#include "data/tokenizer/pipeline/decoder.hpp"
 
 namespace {
 
