@@ -1,5 +1,6 @@
 """The configuration of a model: the options of `train_gpt train` that describe it, resolved and checked."""
 
+import math
 from dataclasses import dataclass, fields
 from typing import Optional
 
@@ -37,8 +38,16 @@ class Config:
     position: str = "learned"  # learned | sinusoidal | rope | alibi | none
     rope_theta: float = 10000.0
     rope_fraction: float = 1.0  # share of each head that RoPE rotates
+    rope_layers: str = "all"  # "all", "none", "3 of 4", "last 1 of 2" or "0,4,8": see layers/layer_set.py
+    rope_scaling: str = "none"  # none | linear | llama3 | yarn | dynamic
+    rope_factor: float = 1.0
+    rope_original: int = 0  # context before the stretching; 0: `context`
+    rope_slow: float = 0.0  # 0: 1
+    rope_fast: float = 0.0  # 0: 32 of yarn, 4 of llama3
+    rope_magnitude: Optional[float] = None  # None: as rope_scaling says
     window: int = 0  # keys that a query sees, itself included; 0: all
-    window_every: int = 1  # layers 0, n, 2n, ... have the window
+    window_layers: str = "all"  # layers that have the window
+    window_rope_theta: Optional[float] = None  # base in these layers; None: rope_theta
     attention_cap: float = 0.0  # c·tanh(s/c) on the scores; 0 is off
     attention_scale: Optional[float] = None  # None: head_dim^-½
     head_scale: Optional[bool] = None  # a learned factor on each head; None: the default of the placement
@@ -71,6 +80,11 @@ class Config:
         self.head_dim = self.head_dim or self.channels // self.heads
         if self.qkv_bias is None:
             self.qkv_bias = self.bias
+        self.rope_original = self.rope_original or self.context
+        self.rope_slow = self.rope_slow or 1.0
+        self.rope_fast = self.rope_fast or (32.0 if self.rope_scaling == "yarn" else 4.0)
+        if self.rope_magnitude is None:
+            self.rope_magnitude = 0.1 * math.log(self.rope_factor) + 1 if self.rope_scaling == "yarn" else 1.0
         if not self.hidden:
             self.hidden = 32 * -(-8 * self.channels // 96) if self.gated else 4 * self.channels
         assert self.norm in norm.KINDS, self.norm

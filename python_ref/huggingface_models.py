@@ -114,6 +114,7 @@ GEMMA2 = llama(LLAMA_BLOCK | {
     "attention.norm_out": "post_attention_layernorm", "ffn.norm_in": "pre_feedforward_layernorm",
     "ffn.norm_out": "post_feedforward_layernorm",
 }, head=False)  # fmt: skip
+GEMMA3 = GEMMA2 | block("model.layers.#", HEADS)
 OLMO2 = llama(QKV | MLP | HEADS | {
     "attention.o": "self_attn.o_proj", "attention.norm_out": "post_attention_layernorm",
     "ffn.norm_out": "post_feedforward_layernorm",
@@ -206,7 +207,7 @@ class Model:
 
     @property
     def unit_offset(self):
-        return self.kind is hf.Gemma2Config  # its gains are 1 + w
+        return self.kind in (hf.Gemma2Config, hf.Gemma3TextConfig)  # their gains are 1 + w
 
     @property
     def zero_key_bias(self):
@@ -289,6 +290,15 @@ MODELS = {
         },
         hf.Gemma2Config, hf.Gemma2ForCausalLM, GEMMA2,
         query_pre_attn_scalar=16, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+    ),
+    # three layers with the window, and the last one without
+    "gemma3": llama_like(
+        1e6, 1e-6, GQA | {"layers": 4, "head-dim": 6, "window": 4, "attention-scale": 0.25}, hf.Gemma3TextConfig,
+        hf.Gemma3ForCausalLM, GEMMA3, query_pre_attn_scalar=16,
+        layer_types=["sliding_attention"] * 3 + ["full_attention"], rope_parameters={
+            "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+        },
     ),
     "olmoe": llama_like(
         1e4, 1e-5, TINY | MOE, hf.OlmoeConfig, hf.OlmoeForCausalLM, llama_moe(4, HEADS), OLMOE

@@ -617,8 +617,18 @@ MODELS = {
         "qwen2": LLAMA_LIKE | {"activation": "swiglu", "qkv-bias": True, "kv-heads": 2},
         "phi-2": {"rope-fraction": 0.5, "head-bias": True},
         "gemma2": LLAMA_LIKE | {"activation": "geglu-tanh", "placement": "sandwich", "kv-heads": 2, "tied": True}
-        | {"window": 3, "window-every": 2, "attention-cap": 2.0, "attention-scale": 0.75}
+        | {"window": 3, "window-layers": "1 of 2", "attention-cap": 2.0, "attention-scale": 0.75}
         | {"embedding-scale": 3.5, "logit-cap": 1.5},
+        "gemma3": LLAMA_LIKE | {"placement": "sandwich", "norm-unit-offset": True, "qk-norm": "head", "layers": 3}
+        | {"window": 3, "window-layers": "2 of 3", "window-rope-theta": 7.0, "rope-theta": 100.0, "tied": True}
+        | {"rope-scaling": "linear", "rope-factor": 8.0, "activation": "geglu-tanh"},
+        "smollm3": LLAMA_LIKE | {"rope-layers": "2 of 3", "layers": 3, "rope-theta": 20.0, "rope-scaling": "llama3"}
+        | {"rope-factor": 4.0, "rope-original": 12, "rope-slow": 0.5, "rope-fast": 1.5, "head-dim": 8},
+        "olmo3": LLAMA_LIKE | {"placement": "reordered", "qk-norm": "full", "window": 3, "window-layers": "last 1 of 2"}
+        | {"rope-scaling": "yarn", "rope-factor": 4.0, "rope-original": 12, "rope-slow": 0.2, "rope-fast": 1.5}
+        | {"rope-theta": 20.0, "head-dim": 8},
+        "gpt-neo": {"position": "learned", "attention-scale": 1.0, "window": 3, "window-layers": "last 1 of 2"}
+        | {"qkv-bias": False, "tied": True},
         "all-of-attention": {"position": "alibi", "window": 4, "attention-cap": 1.5, "attention-scale": 0.5}
         | {"qkv-bias": False, "head-bias": True, "logit-cap": 2.0, "tied": True},
         "gated-headwise": {"output-gate": "headwise", "kv-heads": 2},

@@ -36,8 +36,8 @@ Run run(const Config& config, int B, int T, const Dropout& dropout, int backward
   const BlockSaved saved = declare_block_saved(layout, config, layer, B, T, true);
   const BlockScratch scratch = declare_block_scratch(layout, config, B, T, true);
 
-  const RopeTable rope(config.context, config.head_dim, config.rope_theta);
-  const BlockContext context{config, rope, scratch, B, T, dropout, layer, {}};
+  const RopeTables ropes(config);
+  const BlockContext context{config, ropes, scratch, B, T, dropout, layer, {}};
   const int wide = stream_count(config) * N * C;
   const std::vector<float> x = random_floats(wide, 2);
   block_forward(saved, x.data(), p, context);

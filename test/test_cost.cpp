@@ -37,7 +37,7 @@ TEST_CASE("FLOPs of attention with a window", "[cost]") {
   Config c;
   c.n_layer = 3, c.n_head = 4, c.channels = 32, c.context = 7, c.vocab_size = 11;
   const double without = flops_per_token(resolve(c));
-  c.window = 3, c.window_every = 2;
+  c.window = 3, c.window_layers = "1 of 2";
   CHECK(without - flops_per_token(resolve(c)) == Approx(6 * 2 * 32 * 2 * (4 - 18 / 7.)));
   c.window = 8;
   CHECK(flops_per_token(resolve(c)) == without);

@@ -136,7 +136,7 @@ TEST_CASE("a preset that is exported and imported again has the same bits", "[fo
     CHECK(again.config.norm_eps == model.config.norm_eps);
     CHECK(again.config.rope_theta == model.config.rope_theta);
     CHECK(again.config.window == model.config.window);
-    CHECK(again.config.window_every == model.config.window_every);
+    CHECK(again.config.window_layers == model.config.window_layers);
     CHECK(float(*again.config.attention_scale) == float(*model.config.attention_scale));
   }
 }
@@ -150,8 +150,10 @@ TEST_CASE("settings of initial weights and of training do not choose a model's c
   CHECK(class_with([](Config& c) { c.zero_init = true, c.init_gain = 2, c.init = InitChoice::xavier; }) ==
         "GPT2LMHeadModel");
   CHECK(class_with([](Config& c) { c.dropout = .1f, c.z_loss = 1e-4f, c.router_loss = 3; }) == "GPT2LMHeadModel");
-  CHECK(class_with([](Config& c) { c.rope_theta = 500, c.window_every = 3, c.streams = 2, c.mix_fraction = .5; }) ==
-        "GPT2LMHeadModel");
+  CHECK(class_with([](Config& c) {
+          c.rope_theta = 500, c.window_layers = "1 of 3", c.streams = 2, c.mix_fraction = .5, c.rope_layers = "1 of 2";
+          c.window_rope_theta = 7, c.rope_scaling = RopeScaling::yarn, c.rope_factor = 3;
+        }) == "GPT2LMHeadModel");
   CHECK(class_with([](Config& c) { c.recompute = Recompute::full, c.matmul = Matmul::bf16; }) == "GPT2LMHeadModel");
   CHECK(class_with([](Config& c) { c.embedding_scale = 2; }) == "TrainGPTForCausalLM");
   Config mixtral = small("mixtral").config;
@@ -429,7 +431,8 @@ TEST_CASE("a folder whose config.json or tensors do not fit is refused", "[forma
   CHECK(contains(with("model_type", 3), "config.json cannot be used: model_type is 3, and train_gpt reads bloom"));
   CHECK(contains(with("hidden_act", "relu"), "hidden_act is \"relu\"; train_gpt has \"silu\" only"));
   CHECK(contains(with("attention_bias", true), "attention_bias is true; train_gpt has false only"));
-  CHECK(contains(with("rope_parameters", {{"rope_type", "llama3"}}), "rope_type is \"llama3\""));
+  CHECK(contains(with("rope_parameters", {{"rope_type", "longrope"}}), "rope_type is \"longrope\", which train_gpt"));
+  CHECK(contains(with("rope_parameters", {{"rope_type", "llama3"}}), "factor is missing in rope_parameters"));
   CHECK(contains(with("num_hidden_layers", 1e9), "num_hidden_layers is not a whole number"));
   CHECK(contains(with("num_hidden_layers", 1 << 20), "layers is 1048576"));
   CHECK(contains(with("num_attention_heads", 3), "cannot be used"));
@@ -513,16 +516,104 @@ TEST_CASE("a config.json that says two things is refused", "[formats]") {
   };
   const json linear = {{"type", "linear"}, {"factor", 4}};
   CHECK(contains(with("llama", {{"rope_scaling", linear}}), "rope_scaling is another than rope_parameters"));
-  CHECK(contains(with("llama", {{"rope_scaling", linear}, {"rope_parameters", nullptr}}), "rope_type is \"linear\""));
+  CHECK(with("llama", {{"rope_scaling", linear}, {"rope_parameters", nullptr}}) == "");
   CHECK(contains(with("llama", {{"rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}}}), "differs between"));
   CHECK(contains(with("gpt2", {{"scale_attn_weights", nullptr}}), "scale_attn_weights is null"));
   CHECK(contains(with("llama", {{"rope_theta", 7}}), "rope_theta is 7, and rope_parameters has 10000.0: remove"));
   CHECK(contains(with("gpt-neox", {{"rotary_pct", .5}}), "rotary_pct is 0.5, and rope_parameters has 0.25: remove"));
   const json share = {{"partial_rotary_factor", .4}};
   CHECK(contains(with("phi-2", {{"rope_parameters", share}, {"partial_rotary_factor", nullptr}}), "rotates 3 of 8"));
+  const json half = {{"rope_type", "linear"}, {"factor", 4}, {"partial_rotary_factor", .5}};
+  CHECK(contains(with("llama", {{"rope_parameters", half}}), "partial_rotary_factor is not 1 in a class"));
   CHECK(contains(with("gpt2", {{"num_attention_heads", 1}}), "num_attention_heads is another than n_head: remove"));
   CHECK(contains(with("mixtral", {{"num_experts", 3}}), "num_experts is another than num_local_experts"));
   CHECK(with("llama", {{"attention_bias", nullptr}, {"rope_scaling", nullptr}}) == "");
+}
+
+TEST_CASE("the ways to stretch RoPE are read as transformers reads them, and written", "[formats]") {
+  const Folder f;
+  const auto read = [&](const std::string& preset, const json& more) {
+    write_huggingface(f.path("."), {small(preset), Tokenizer::bytes(), "", "f32"});
+    json file = json::parse(f.read("config.json"));
+    file.update(more);
+    f.write("config.json", file.dump());
+    const Config c = open_huggingface(f.path("."))->config();
+    write_huggingface(f.path("."), {Model(c, false), Tokenizer::bytes(), "", "f32"});
+    const Config again = open_huggingface(f.path("."))->config();
+    CHECK(RopeTables(c).all.half == RopeTables(again).all.half);
+    CHECK(rope_frequencies(c.rope_dims(), RopeAngles(c)) == rope_frequencies(c.rope_dims(), RopeAngles(again)));
+    CHECK(again.rope_magnitude == c.rope_magnitude);
+    CHECK(again.window_rope_theta == c.window_rope_theta);
+    CHECK(again.rope_layers == c.rope_layers);
+    CHECK(again.window_layers == c.window_layers);
+    return c;
+  };
+  const auto scaled = [&](const json& values) { return read("llama", {{"rope_parameters", values}}); };
+
+  // As in Llama 3.2 1B's config.json, which transformers 4 wrote.
+  Config c = read("llama", {{"rope_parameters", nullptr}, {"rope_theta", 500000.0},
+                            {"rope_scaling", {{"factor", 32.0}, {"high_freq_factor", 4.0}, {"low_freq_factor", 1.0},
+                                              {"original_max_position_embeddings", 8192}, {"rope_type", "llama3"}}}});
+  CHECK(c.rope_scaling == RopeScaling::llama3);
+  CHECK(c.rope_theta == 500000);
+  CHECK(c.rope_factor == 32);
+  CHECK(c.rope_original == 8192);
+  CHECK(c.rope_slow == 1);
+  CHECK(c.rope_fast == 4);
+  CHECK(c.rope_magnitude == 1);
+
+  c = scaled({{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 64}});
+  CHECK(c.rope_fast == 32);
+  CHECK(c.rope_original == 64);
+  CHECK(*c.rope_magnitude == .1 * std::log(4.) + 1);
+  c = scaled({{"type", "yarn"}, {"factor", 4}, {"mscale", .5}, {"mscale_all_dim", 2}});
+  CHECK(c.rope_original == c.context);
+  CHECK(*c.rope_magnitude == Approx((.05 * std::log(4.) + 1) / (.2 * std::log(4.) + 1)).epsilon(1e-12));
+  CHECK(scaled({{"rope_type", "yarn"}, {"factor", 4}, {"attention_factor", 1.25}}).rope_magnitude == 1.25);
+  CHECK(scaled({{"rope_type", "linear"}, {"factor", 4}}).rope_factor == 4);
+  CHECK(scaled({{"rope_type", "dynamic"}, {"factor", 4}}).rope_scaling == RopeScaling::dynamic);
+
+  // As transformers 4 wrote Gemma 3, and as version 5 does.
+  c = read("gemma3", {{"rope_parameters", nullptr}, {"rope_theta", 5e5}, {"rope_local_base_freq", 2e4},
+                      {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8}}}, {"layer_types", nullptr},
+                      {"sliding_window_pattern", 2}});
+  CHECK(c.rope_theta == 5e5f);
+  CHECK(c.window_rope_theta == 2e4);
+  CHECK(c.rope_factor == 8);
+  CHECK(c.window_layers == "1 of 2");
+  c = read("gemma3", {{"rope_parameters", nullptr}});
+  CHECK(c.rope_theta == 1e6f);
+  CHECK(c.window_rope_theta == 1e4);
+}
+
+TEST_CASE("the lists of layers in SmolLM3's and GPT-Neo's config.json are read, or refused", "[formats]") {
+  const auto read = [](const char* type, json more) {
+    json file = {{"model_type", type},     {"num_hidden_layers", 4}, {"num_layers", 4}, {"num_attention_heads", 2},
+                 {"num_heads", 2},         {"hidden_size", 8},       {"vocab_size", 11}, {"intermediate_size", 12},
+                 {"num_key_value_heads", 2}, {"max_position_embeddings", 16}};
+    file.update(more);
+    return config_of(*find_architecture(file), file);
+  };
+  const auto refused = [&](const char* type, const json& more) {
+    return message_of<std::runtime_error>([&] { read(type, more); });
+  };
+  CHECK(read("smollm3", {}).rope_layers == "3 of 4");
+  CHECK(read("smollm3", {{"no_rope_layer_interval", 2}}).rope_layers == "1 of 2");
+  CHECK(read("smollm3", {{"no_rope_layers", {0, 1, 1, 0, 1}}}).rope_layers == "1,2");
+  CHECK(contains(refused("smollm3", {{"no_rope_layers", {1, 1}}}), "no_rope_layers is not a list of 4 layers"));
+  CHECK(contains(refused("smollm3", {{"layer_types", {"sliding_attention"}}}), "layer_types is not full_attention"));
+
+  const auto types = [](const json& list, int times) { return json{{"attention_types", {{list, times}}}}; };
+  CHECK(read("gpt_neo", types({"global", "local"}, 2)).window_layers == "last 1 of 2");
+  CHECK(read("gpt_neo", types({"global"}, 4)).window_layers == "none");
+  CHECK(read("gpt_neo", types({"local", "global", "global", "local"}, 1)).window_layers == "0,3");
+  CHECK(contains(refused("gpt_neo", {}), "attention_types is not a list of 4 layers"));  // 24 by default
+  CHECK(contains(refused("gpt_neo", types({"global", "local"}, 1 << 30)), "is not a list of 4 layers"));
+  CHECK(contains(refused("gpt_neo", types({"global", "banded"}, 2)), "attention_types has \"banded\""));
+  CHECK(contains(refused("gpt_neo", {{"attention_types", {1, 2}}}), "another form"));
+  json two = types({"global", "local"}, 2);
+  two["attention_layers"] = {"global", "global", "local", "local"};
+  CHECK(contains(refused("gpt_neo", two), "attention_layers is another list than attention_types"));
 }
 
 TEST_CASE("a config.json of a model that sees later tokens is refused", "[formats]") {

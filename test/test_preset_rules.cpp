@@ -46,6 +46,7 @@ TEST_CASE("a nano preset differs from its family only in sizes", "[presets]") {
     const Config gpt2;
     c.n_layer = gpt2.n_layer, c.n_head = gpt2.n_head, c.kv_heads = c.head_dim = c.hidden = c.vocab_size = 0;
     c.channels = gpt2.channels, c.context = gpt2.context, c.window = c.window > 0;
+    if (c.window_layers != "all") c.window_layers = "1 of 2";  // fewer layers have another period
     c.experts = c.experts > 0, c.experts_per_token = 1;
     if (row.size == std::string("27B")) c.attention_scale.reset();  // the only size of Gemma 2 with its own
     TrainOptions options;
@@ -60,4 +61,12 @@ TEST_CASE("a nano preset differs from its family only in sizes", "[presets]") {
     INFO(nano.name << " " << largest->size);
     CHECK(wiring(nano) == wiring(*largest));
   }
+}
+
+TEST_CASE("version 0.1.0's window-every is a set of layers", "[config]") {
+  const auto layers = [](const std::string& options) {
+    return config_of("--window 5 --layers 6 " + options).window_layers;
+  };
+  CHECK(layers("--window-every 3") == "1 of 3");
+  CHECK(layers("--window-every 1") == "all");
 }

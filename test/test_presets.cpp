@@ -69,6 +69,8 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
       {{"gemma2", "2B"}, 2614341888},
       {{"gemma2", "9B"}, 9241705984},
       {{"gemma2", "27B"}, 27227128320},
+      {{"gemma3", "270M"}, 268098176},
+      {{"gemma3", "1B"}, 999885952},
       {{"olmoe", "7B"}, 6919161856},
       {{"olmo2", "7B"}, 7298617344},
       {{"olmo2", "13B"}, 13716198400},
@@ -86,7 +88,7 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
     }
   }
   CHECK(compared == published.size());
-  CHECK(preset_names().size() == 25);
+  CHECK(preset_names().size() == 26);
 }
 
 TEST_CASE("a nano preset has the structure of its family", "[presets]") {

@@ -138,14 +138,56 @@ TEST_CASE("very large caps equal no caps, up to rounding", "[model]") {
               widen(none), 2e-6);
 }
 
-TEST_CASE("every n-th layer has the window, starting with the first", "[config]") {
-  Config c = wired([](Config& c) { c.window = 7, c.window_every = 2; });
-  CHECK(c.window_of(0) == 7);  // transformers' Gemma2Config: layers 0, 2, 4, ... are "sliding_attention"
-  CHECK(c.window_of(1) == 0);
-  CHECK(c.window_of(2) == 7);
-  c.window_every = 3;
-  CHECK(c.window_of(3) == 7);
-  CHECK(c.window_of(2) == 0);
+TEST_CASE("a set of layers is read in each of its forms, and written in the shortest", "[config]") {
+  const auto in = [](const std::string& set) {
+    std::string layers;
+    for (int l = 0; l < 7; ++l) layers += has_layer(set, l) ? 'x' : '.';
+    return layers;
+  };
+  CHECK(in("all") == "xxxxxxx");
+  CHECK(in("none") == ".......");
+  CHECK(in("1 of 2") == "x.x.x.x");  // transformers' Gemma2Config: layers 0, 2, 4, ... are "sliding_attention"
+  CHECK(in("5 of 6") == "xxxxx.x");  // Gemma3TextConfig
+  CHECK(in("last 1 of 2") == ".x.x.x.");  // GPT-Neo
+  CHECK(in("last 2 of 3") == ".xx.xx.");
+  CHECK(in("0,5,3") == "x..x.x.");
+  CHECK(in("12") == ".......");
+  for (const char* wrong : {"", "some", "0 of 2", "3 of 2", "-1 of 2", "1 of 2 ", "1,,2", "1,", ",1", "-1", "1 2",
+                            "1of2", "last", "last 1", "first 1 of 2", "99999999999999999999"}) {
+    INFO("'" << wrong << "'");
+    CHECK(message_of<std::invalid_argument>([&] { in(wrong); }) ==
+          "'" + std::string(wrong) + "' is no set of layers: write all, none, 5 of 6, last 1 of 2, or 0,4,8");
+  }
+
+  const auto shortest = [](const std::string& set) { return shortest_layer_set(set, 7); };
+  for (const char* same : {"all", "none", "1 of 2", "5 of 6", "last 1 of 2", "last 2 of 3", "0,3,5"})
+    CHECK(shortest(same) == same);
+  CHECK(shortest("3 of 3") == "all");
+  CHECK(shortest("7,8") == "none");
+  CHECK(shortest("2,0,6,4") == "1 of 2");
+  CHECK(shortest("2 of 4") == "2 of 4");
+  CHECK(shortest_layer_set("5 of 6", 5) == "all");
+  CHECK(resolve(wired([](Config& c) { c.window = 7, c.window_layers = "0,1"; })).window_layers == "all");
+  const auto refusal = [](std::string Config::*set) {
+    return message_of<std::invalid_argument>([&] { wired([&](Config& c) { c.*set = "half"; }); });
+  };
+  CHECK(refusal(&Config::window_layers).starts_with("window-layers 'half' is no set of layers"));
+  CHECK(refusal(&Config::rope_layers).starts_with("rope-layers 'half' is no set of layers"));
+}
+
+TEST_CASE("each layer rotates by the base of its kind, or not at all", "[config]") {
+  const Config c = wired([](Config& c) {
+    c.position = Position::rope, c.n_layer = 6, c.window = 3, c.window_layers = "2 of 3", c.window_rope_theta = 7;
+    c.rope_layers = "last 5 of 6", c.rope_scaling = RopeScaling::linear, c.rope_factor = 2;
+  });
+  const RopeTables tables(c);
+  CHECK(tables.of(c, 0) == nullptr);
+  CHECK(tables.of(c, 1) == &tables.local);
+  CHECK(tables.of(c, 2) == &tables.all);
+  CHECK(tables.local.sine[tables.local.half + 1] == float(std::sin(std::pow(7, -.5))));  // position 1, pair 1
+  CHECK(tables.all.sine[tables.all.half + 1] == float(std::sin(.01 / 2)));
+  const Config learned = wired([](Config&) {});
+  CHECK(RopeTables(learned).of(learned, 1) == nullptr);
 }
 
 TEST_CASE("biases of q, k and v and of the classifier have their own options", "[model][config]") {
@@ -183,7 +225,8 @@ TEST_CASE("impossible wirings are refused with a remedy", "[config]") {
     CHECK(refusal(change).starts_with(option + " is "));
   };
   says("window", [](Config& c) { c.window = -1; });
-  says("window-every", [](Config& c) { c.window_every = 0; });
+  says("rope-factor", [](Config& c) { c.rope_factor = .5f; });
+  says("window-rope-theta", [](Config& c) { c.window_rope_theta = .5; });
   says("attention-cap", [](Config& c) { c.attention_cap = -1; });
   says("attention-scale", [](Config& c) { c.attention_scale = 0; });
   says("embedding-scale", [](Config& c) { c.embedding_scale = 0; });

@@ -34,8 +34,26 @@ inline std::vector<Wiring> wirings() {
       {"Gemma-2",
        [](Config& c) {
          c.placement = "sandwich", c.position = Position::rope, c.norm = NormKind::rmsnorm, c.bias = false;
-         c.activation = Activation::geglu_tanh, c.kv_heads = 2, c.window = 4, c.window_every = 2;
+         c.activation = Activation::geglu_tanh, c.kv_heads = 2, c.window = 4, c.window_layers = "1 of 2";
          c.attention_cap = 2, c.attention_scale = .75, c.logit_cap = 1.5f, c.embedding_scale = 3.5f;
+       }},
+      {"Gemma-3",
+       [](Config& c) {
+         c.n_layer = 3, c.placement = "sandwich", c.position = Position::rope, c.norm = NormKind::rmsnorm;
+         c.qk_norm = QkNormKind::head, c.window = 4, c.window_layers = "2 of 3", c.window_rope_theta = 7;
+         c.rope_scaling = RopeScaling::linear, c.rope_factor = 8, c.bias = false;
+       }},
+      {"SmolLM3",
+       [](Config& c) {
+         c.n_layer = 3, c.bias = false, c.position = Position::rope, c.rope_layers = "2 of 3";
+         c.rope_scaling = RopeScaling::llama3, c.rope_factor = 4, c.rope_original = 12, c.rope_slow = .5f;
+         c.rope_fast = 1.5f, c.rope_theta = 20, c.head_dim = 8;
+       }},
+      {"OLMo-3",
+       [](Config& c) {
+         c.position = Position::rope, c.placement = "reordered", c.qk_norm = QkNormKind::full, c.window = 3;
+         c.window_layers = "last 1 of 2", c.rope_scaling = RopeScaling::yarn, c.rope_factor = 4, c.rope_original = 12;
+         c.rope_slow = .2f, c.rope_fast = 1.5f, c.rope_theta = 20, c.head_dim = 8;
        }},
       {"all of attention",
        [](Config& c) {

@@ -69,6 +69,19 @@ std::string experts_text(const Config& c) {
   return std::to_string(c.experts_per_token) + " of " + std::to_string(c.experts) + shared + ": ";
 }
 
+// " in layers 5 of 6"; "" if they are all.
+std::string in_layers(const std::string& set) { return set == "all" ? "" : " in layers " + set; }
+
+std::string rope_text(const Config& c) {
+  std::string text = ", RoPE";
+  if (c.rope_fraction < 1) text += " on " + std::to_string(c.rope_dims()) + " of each head";
+  text += in_layers(c.rope_layers);
+  if (c.rope_scaling != RopeScaling::none)
+    text += format(" stretched %g times by ", static_cast<double>(c.rope_factor)) +
+            name_of(kRopeScalings, c.rope_scaling);
+  return text;
+}
+
 std::string attention_text(const Config& c) {
   std::string text = counted(c.n_head, "head") + " of " + std::to_string(c.head_dim);
   if (c.kv_heads != c.n_head) text += " on " + std::to_string(c.kv_heads) + " of keys and values";
@@ -77,11 +90,8 @@ std::string attention_text(const Config& c) {
   text += kNormed[static_cast<int>(c.qk_norm)];
   if (c.shares_values()) text += ", values mixed with the first layer's";
   text += ", causal";
-  if (c.window > 0) text += ", window " + std::to_string(c.window);
-  if (c.window > 0 && c.window_every > 1) text += " in one layer of " + std::to_string(c.window_every);
-  const bool rope = c.position == Position::rope;
-  if (rope) text += ", RoPE";
-  if (rope && c.rope_fraction < 1) text += " on " + std::to_string(c.rope_dims()) + " of each head";
+  if (c.window > 0) text += ", window " + std::to_string(c.window) + in_layers(c.window_layers);
+  if (c.position == Position::rope) text += rope_text(c);
   if (c.position == Position::alibi) text += ", ALiBi";
   if (c.output_gate != OutputGate::none) text += std::string(", output gated ") + name_of(kOutputGates, c.output_gate);
   if (*c.head_scale) text += ", each head times a learned factor";

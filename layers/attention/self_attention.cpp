@@ -88,8 +88,8 @@ void attend(const AttentionSaved& saved, const Attention& p, const BlockContext&
   const size_t stride = shape.qkv_width(), kv_width = cache_width(config);
   qk_norm_forward(saved.qkv, saved.qk_norm, saved.mixed, p.qk_norm, config, c.B * c.T);  // mixed serves as scratch here
   share_values(saved, p, c);
-  if (config.position == Position::rope)
-    rope_forward(saved.qkv, c.rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, stride);
+  if (const RopeTable* rope = c.rope())
+    rope_forward(saved.qkv, *rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, stride);
   if (!c.cache.rows) return attention_forward(saved.mixed, saved.lse, saved.qkv, shape, c.dropout, c.layer);
 
   const size_t length = c.cache.length;
@@ -142,8 +142,8 @@ void sublayer_backward(float* du, const Attention& g, const float* df, const flo
   }
   attention_backward(dqkv, dmixed, saved.mixed, saved.lse, saved.qkv,
                      attention_shape(config, c.layer, c.slopes, c.positions()), c.dropout, c.layer);
-  if (config.position == Position::rope)
-    rope_backward(dqkv, c.rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, read_width);
+  if (const RopeTable* rope = c.rope())
+    rope_backward(dqkv, *rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, read_width);
   share_values_backward(dqkv, g, saved, p, c);
   qk_norm_backward(dqkv, g.qk_norm, c.scratch.inner, saved.qk_norm, p.qk_norm, config, N);
   adapted_backward(du, g.qkv, dqkv, u, p.qkv, {N, C, read_width}, c, DropoutSite::lora_qkv);

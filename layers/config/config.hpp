@@ -8,10 +8,12 @@
 #include <string>
 
 #include "enum_names.hpp"
+#include "layer_set.hpp"
 #include "layers/kernels/gemm.hpp"
 
 enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
 enum class Position { learned, sinusoidal, rope, alibi, none };
+enum class RopeScaling { none, linear, llama3, yarn, dynamic };  // layers/embedding/position.hpp says which is which
 enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
 enum class LearnedGain { none, channel, block };  // on a branch's output: one per channel, or one per block
@@ -31,6 +33,11 @@ inline constexpr Named<Position> kPositions[] = {{Position::learned, "learned"},
                                                   {Position::rope, "rope"},
                                                   {Position::alibi, "alibi"},
                                                   {Position::none, "none"}};
+inline constexpr Named<RopeScaling> kRopeScalings[] = {{RopeScaling::none, "none"},
+                                                       {RopeScaling::linear, "linear"},
+                                                       {RopeScaling::llama3, "llama3"},
+                                                       {RopeScaling::yarn, "yarn"},
+                                                       {RopeScaling::dynamic, "dynamic"}};
 inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::gelu_tanh, "gelu-tanh"},
                                                      {Activation::relu, "relu"},
@@ -98,8 +105,15 @@ struct Config {
   Position position = Position::learned;
   float rope_theta = 10000;
   float rope_fraction = 1;                // share of each head that RoPE rotates, from its start, in whole pairs
+  std::string rope_layers = "all";        // layers that RoPE rotates; the others have no position (layer_set.hpp)
+  RopeScaling rope_scaling = RopeScaling::none;
+  float rope_factor = 1;                  // by which rope_scaling stretches positions
+  int rope_original = 0;                  // context before the stretching; 0: `context`
+  float rope_slow = 0, rope_fast = 0;     // turns in that context between which the stretching fades; 0: as usual
+  std::optional<double> rope_magnitude;   // factor on what RoPE rotates; open: as rope_scaling says
   int window = 0;                         // keys that a query sees, itself included; 0: all
-  int window_every = 1;                   // layers 0, n, 2n, ... have the window, the others see all keys
+  std::string window_layers = "all";      // layers that have the window, the others see all keys
+  std::optional<double> window_rope_theta;  // base in those layers, without scaling; open: the base of all
   float attention_cap = 0;                // scores become c·tanh(S/c); 0 is off
   std::optional<double> attention_scale;  // factor on q·k; open: D^-½
   OutputGate output_gate = OutputGate::none;
@@ -152,5 +166,8 @@ struct Config {
   bool shares_values() const { return value_residual != ValueResidual::none && n_layer > 1; }
   // Channels of a head that RoPE rotates: truncated as Hugging Face does, up to rounding errors.
   int rope_dims() const { return static_cast<int>(rope_fraction * static_cast<float>(head_dim) + 1e-3f) / 2 * 2; }
-  int window_of(int layer) const { return layer % window_every == 0 ? window : 0; }
+  int window_of(int layer) const { return has_layer(window_layers, layer) ? window : 0; }
+  bool rotates(int layer) const { return position == Position::rope && has_layer(rope_layers, layer); }
+  // Whether this layer rotates by the angles of window_rope_theta.
+  bool rotates_locally(int layer) const { return window_rope_theta && window_of(layer) > 0; }
 };

@@ -20,6 +20,12 @@ constexpr FieldChoice kPlacement = {[](const Config& c) { return c.placement.c_s
                                  return all;
                                }};
 
+// As config.toml of version 0.1.0 has the window's layers: one of this many.
+constexpr FieldChoice kWindowEvery = {
+    [](const Config&) { return ""; },
+    [](Config& c, std::string_view, std::string_view period) { c.window_layers = "1 of " + std::string(period); },
+    [] { return std::vector<std::string>(); }};
+
 constexpr const char* kNotExported = "";
 
 // ---- needs -------------------------------------------------------------------------------------------------
@@ -40,6 +46,12 @@ constexpr Need<Config> kPointwise = {
     .otherwise = "with {norm=}"};
 constexpr Need<Config> kRope = {.met = [](const Config& c) { return c.position == Position::rope; },
                                 .otherwise = "with {position=}"};
+constexpr Need<Config> kScales = {.met = [](const Config& c) { return c.rope_scaling != RopeScaling::none; },
+                                  .otherwise = "without {rope-scaling}"};
+constexpr Need<Config> kFades = {.met = [](const Config& c) {
+                                   return c.rope_scaling == RopeScaling::llama3 || c.rope_scaling == RopeScaling::yarn;
+                                 },
+                                 .otherwise = "with {rope-scaling=}"};
 constexpr Need<Config> kWindow = {.met = [](const Config& c) { return c.window > 0; }, .otherwise = "without {window}"};
 constexpr Need<Config> kExperts = {.met = [](const Config& c) { return c.experts > 0; },
                                    .otherwise = "without {experts}"};
@@ -120,13 +132,32 @@ std::vector<Field> attention_and_positions() {
   return {
       {.name = "position", .help = "positional encoding", .member = kChoice<&Config::position, kPositions>},
       {.name = "rope-theta", .help = "RoPE base", .member = &Config::rope_theta, .low = 1, .high = 1e12,
-       .exported = "rotary_base", .needs = {kRope}},
+       .exported = kNotExported, .needs = {kRope}},
       {.name = "rope-fraction", .help = "fraction of each head that RoPE rotates", .member = &Config::rope_fraction,
        .high = 1, .exported = kNotExported, .needs = {kRope}},
+      {.name = "rope-layers", .help = "layers with RoPE: all, none, 3 of 4, 0,4,8", .member = &Config::rope_layers,
+       .exported = kNotExported, .needs = {kRope}},
+      {.name = "rope-scaling", .help = "stretching of RoPE for a longer context",
+       .member = kChoice<&Config::rope_scaling, kRopeScalings>, .exported = kNotExported, .needs = {kRope}},
+      {.name = "rope-factor", .help = "how far RoPE is stretched", .member = &Config::rope_factor, .low = 1,
+       .high = 1e6, .exported = kNotExported, .needs = {kRope, kScales}},
+      {.name = "rope-original", .help = "context before stretching (0: {context})", .member = &Config::rope_original,
+       .high = 1 << 30, .derived_if_0 = true, .exported = kNotExported, .needs = {kRope, kScales}},
+      {.name = "rope-slow", .help = "turns in that context below which all is stretched",
+       .member = &Config::rope_slow, .high = 1e6, .derived_if_0 = true, .exported = kNotExported,
+       .needs = {kRope, kFades}},
+      {.name = "rope-fast", .help = "turns above which nothing is stretched", .member = &Config::rope_fast,
+       .high = 1e6, .derived_if_0 = true, .exported = kNotExported, .needs = {kRope, kFades}},
+      {.name = "rope-magnitude", .help = "factor on RoPE's output (default: as {rope-scaling})",
+       .member = &Config::rope_magnitude, .low = 1e-3, .high = 1e3, .exported = kNotExported,
+       .needs = {kRope, kScales}, .follows = "rope-scaling"},
       {.name = "window", .help = "sliding attention window (tokens; 0: off)", .member = &Config::window,
        .high = 1 << 22, .exported = kNotExported},
-      {.name = "window-every", .help = "sliding window in every Nth layer", .member = &Config::window_every, .low = 1,
-       .high = 10000, .exported = kNotExported, .needs = {kWindow}},
+      {.name = "window-layers", .help = "layers with the window: all, 5 of 6, 0,4,8",
+       .member = &Config::window_layers, .exported = kNotExported, .needs = {kWindow}},
+      {.name = "window-rope-theta", .help = "RoPE base in layers with the window (default: rope-theta)",
+       .member = &Config::window_rope_theta, .low = 1, .high = 1e12, .exported = kNotExported,
+       .needs = {kRope, kWindow}},
       {.name = "attention-cap", .help = "soft cap on attention scores (0: off)", .member = &Config::attention_cap,
        .high = 1e6},
       {.name = "attention-scale", .help = "attention score scale (default: 1/sqrt(head-dim))",
@@ -191,9 +222,11 @@ std::vector<Field> lora() {
   };
 }
 
-// Follows from the class of the model in transformers.
 std::vector<Field> not_shown() {
-  return {{.name = "lora-shared", .help = "joined matrices whose adapters share A, of qkv,gate_up",
+  return {{.name = "window-every", .help = "sliding window in every Nth layer", .member = kWindowEvery,
+           .exported = kNotExported},
+          // Follows from the class of the model in transformers.
+          {.name = "lora-shared", .help = "joined matrices whose adapters share A, of qkv,gate_up",
            .member = &Config::lora_shared, .exported = kNotExported}};
 }
 

@@ -1,8 +1,10 @@
 #include "position.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <numbers>
 #include <vector>
 
 #include "embedding.hpp"
@@ -36,16 +38,69 @@ Buffer sinusoids(int context, int C) {
   return weight;
 }
 
-RopeTable::RopeTable(int context, int R, float theta) : half(R / 2) {
+RopeAngles::RopeAngles(const Config& config) : theta(config.rope_theta) {
+  if (config.rope_scaling == RopeScaling::none) return;
+  scaling = config.rope_scaling;
+  factor = config.rope_factor;
+  original = config.rope_original;
+  slow = config.rope_slow;
+  fast = config.rope_fast;
+  magnitude = *config.rope_magnitude;
+}
+
+namespace {
+
+// The number of the pair that makes this many turns in the original context; most often no whole number.
+double pair_with(double turns, int R, const RopeAngles& a) {
+  return R * std::log(a.original / (turns * 2 * std::numbers::pi)) / (2 * std::log(a.theta));
+}
+
+// How much of a pair's frequency f is stretched, from 0 to 1.
+double stretched_share(int i, double f, int R, const RopeAngles& a) {
+  if (a.scaling == RopeScaling::linear) return 1;
+  if (a.scaling == RopeScaling::llama3) {
+    const double turns = a.original * f / (2 * std::numbers::pi);
+    return 1 - std::clamp((turns - a.slow) / (a.fast - a.slow), 0., 1.);
+  }
+  if (a.scaling != RopeScaling::yarn) return 0;
+  const double first = std::max(std::floor(pair_with(a.fast, R, a)), 0.);
+  const double last = std::min(std::ceil(pair_with(a.slow, R, a)), R - 1.);
+  return std::clamp((i - first) / (first == last ? .001 : last - first), 0., 1.);  // .001 as in the authors' program
+}
+
+}  // namespace
+
+std::vector<double> rope_frequencies(int R, const RopeAngles& angles) {
+  std::vector<double> frequencies;
+  for (int i = 0; i < R / 2; ++i) {
+    const double f = std::pow(angles.theta, -2.0 * i / R), share = stretched_share(i, f, R, angles);
+    frequencies.push_back(share * f / angles.factor + (1 - share) * f);
+  }
+  return frequencies;
+}
+
+RopeTable::RopeTable(int context, int R, const RopeAngles& angles) : half(R / 2) {
   const size_t size = checked_product({static_cast<size_t>(context), static_cast<size_t>(half)});
   cosine = allocate(size);
   sine = allocate(size);
+  const std::vector<double> frequencies = rope_frequencies(R, angles);
   for (int t = 0; t < context; ++t)
     for (int i = 0; i < half; ++i) {
-      const double angle = t * std::pow(static_cast<double>(theta), -2.0 * i / R);
-      cosine[static_cast<size_t>(t) * half + i] = static_cast<float>(std::cos(angle));
-      sine[static_cast<size_t>(t) * half + i] = static_cast<float>(std::sin(angle));
+      const double angle = t * frequencies[i];
+      cosine[static_cast<size_t>(t) * half + i] = static_cast<float>(angles.magnitude * std::cos(angle));
+      sine[static_cast<size_t>(t) * half + i] = static_cast<float>(angles.magnitude * std::sin(angle));
     }
+}
+
+RopeTables::RopeTables(const Config& config) {
+  if (config.position != Position::rope) return;
+  all = RopeTable(config.context, config.rope_dims(), RopeAngles(config));
+  if (config.window_rope_theta) local = RopeTable(config.context, config.rope_dims(), *config.window_rope_theta);
+}
+
+const RopeTable* RopeTables::of(const Config& config, int layer) const {
+  if (!config.rotates(layer)) return nullptr;
+  return config.rotates_locally(layer) ? &local : &all;
 }
 
 namespace {

@@ -14,12 +14,24 @@
 //   transformers, by the angle t·θ^(-2i/R):
 //     forward   (a, b) ← (a·cos − b·sin, a·sin + b·cos)
 //     backward  the inverse rotation: (da, db) ← (da·cos + db·sin, db·cos − da·sin)
+//
+//   A context longer than the original one, for which the frequencies f = θ^(-2i/R) were trained, has them stretched by
+//   a factor s. A pair makes n = f·original/2π turns in the original context:
+//     linear    f/s  (Chen et al. 2023, arXiv 2306.15595)
+//     yarn      f/s for the pairs that make fewer than `slow` turns, f for those that make more than `fast`, and
+//               between these two pairs a mixture that is linear in i. The result is multiplied by `magnitude`, which
+//               is 0.1·ln s + 1  (Peng et al. 2023, arXiv 2309.00071, §3.2 and 3.4)
+//     llama3    the same, with a mixture that is linear in n, and without a magnitude  (Llama 3.1, by transformers)
+//     dynamic   f up to the original context; beyond it programs differ, and train_gpt does not go there
 //   saves     nothing
 //
 // t is the position of a token in its example. A row holds one example, or several side by side (Positions::begins).
 
 #include <cstddef>
 
+#include <vector>
+
+#include "layers/config/config.hpp"
 #include "layers/kernels/buffer.hpp"
 
 // The positions of B·T tokens.
@@ -38,12 +50,34 @@ void learned_position_backward(float* dweight, const float* dx, const Positions&
 // Returns the sinusoids (context, C), which replace a learned weight.
 Buffer sinusoids(int context, int C);
 
-// The cosines and sines for every position and pair, (context, R/2) each.
+// What decides the angles of RoPE.
+struct RopeAngles {
+  double theta;
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1, original = 0, slow = 0, fast = 0, magnitude = 1;
+
+  RopeAngles(double theta) : theta(theta) {}
+  explicit RopeAngles(const Config& config);  // a resolved one
+};
+
+// Returns the R/2 angles between two positions.
+std::vector<double> rope_frequencies(int R, const RopeAngles& angles);
+
+// The cosines and sines for every position and pair, (context, R/2) each, times the magnitude.
 struct RopeTable {
   Buffer cosine, sine;
   int half = 0;  // R/2
   RopeTable() = default;
-  RopeTable(int context, int R, float theta);
+  RopeTable(int context, int R, const RopeAngles& angles);
+};
+
+// The tables of a model; empty if it has none.
+struct RopeTables {
+  RopeTable all, local;  // `local` is for the layers with a window, if they have a base of their own
+  RopeTables() = default;
+  explicit RopeTables(const Config& config);
+  // Returns the layer's table, or null if RoPE leaves this layer out.
+  const RopeTable* of(const Config& config, int layer) const;
 };
 
 // x has B·T rows with stride `stride`. Each starts with `heads` heads of D floats (q and k in a joined qkv).

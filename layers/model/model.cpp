@@ -39,7 +39,7 @@ Model::Model(const Config& c, bool training) : config(resolve(c)) {
   p = declare_model(on_weights, config);
   if (training) allocate_gradients(*this);
   load.resize(size_t(config.n_layer) * config.experts);
-  if (config.position == Position::rope) rope = RopeTable(config.context, config.rope_dims(), config.rope_theta);
+  ropes = RopeTables(config);
   if (config.position == Position::sinusoidal) sinusoids = ::sinusoids(config.context, config.channels);
   if (config.position == Position::alibi) slopes = alibi_slopes(config.n_head);
 }
@@ -139,7 +139,7 @@ namespace {
 
 // The context that all blocks of a pass share.
 BlockContext block_context(const Model& model, const Activations& a, const Batch& batch, const Dropout& dropout) {
-  return {.config = model.config, .rope = model.rope, .scratch = a.scratch, .B = batch.B, .T = batch.T,
+  return {.config = model.config, .ropes = model.ropes, .scratch = a.scratch, .B = batch.B, .T = batch.T,
           .dropout = dropout, .slopes = model.slopes.get(), .carried = a.carried, .begins = batch.begins};
 }
 

@@ -28,9 +28,9 @@ struct Model {
   size_t gradient_floats = 0;
   Buffer weights, gradients;
   ModelTensors p, g;
-  RopeTable rope;
+  RopeTables ropes;
   std::vector<double> load;  // (L,E) in training: choices of each expert since the last clear (router.hpp)
-  Buffer sinusoids, slopes;  // (context,C); ALiBi's (H). Config::position decides which of rope and these exists
+  Buffer sinusoids, slopes;  // (context,C); ALiBi's (H). Config::position decides which of ropes and these exists
 
   // Weights are zero until they are initialized or loaded. Gradients exist only for training.
   // Throws std::bad_alloc or std::overflow_error if the model is too large.

@@ -195,7 +195,7 @@ std::vector<Family> families() {
          c.norm_unit_offset = true;
          c.activation = Activation::geglu_tanh;
          c.window = 4096;
-         c.window_every = 2;
+         c.window_layers = "1 of 2";
          c.attention_cap = 50;
          c.logit_cap = 30;
          c.tied = c.root_embedding_scale = true;
@@ -206,6 +206,25 @@ std::vector<Family> families() {
         {"9B", "", 42, 16, 8, 256, 3584, 14336, 8192, 256000},
         {"27B", "", 46, 32, 16, 128, 4608, 36864, 8192, 256000,
          [](Config& c) { c.attention_scale = 1 / 12.; }}}},  // (C/H)^-½, not D^-½
+
+      // Models of 4B and more stretch RoPE 8 times. The paper does not say by what base layers with a window rotate.
+      {"gemma3",
+       [](Config& c) {
+         llama(c, 1e-6f, 1e6f);
+         c.placement = "sandwich";
+         c.norm_unit_offset = true;
+         c.qk_norm = QkNormKind::head;
+         c.activation = Activation::geglu_tanh;
+         c.window = 512;
+         c.window_layers = "5 of 6";
+         c.window_rope_theta = 1e4;
+         c.tied = c.root_embedding_scale = true;
+       },
+       "Gemma Team 2025, arXiv 2503.19786; Gemma3TextConfig's defaults, litgpt's config.py", kNothing,
+       {{"nano", kLaptop, 4, 4, 1, 0, 128, 512, 256, 0,
+         [](Config& c) { c.window = 64; c.window_layers = "3 of 4"; }},
+        {"270M", "", 18, 4, 1, 256, 640, 2048, 32768, 262144},
+        {"1B", "", 26, 4, 1, 256, 1152, 6912, 32768, 262144}}},
 
       // Its z-loss is the paper's. It has no norm_topk_prob, so a token's weights add up to less than 1.
       {"olmoe",

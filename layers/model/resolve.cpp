@@ -145,10 +145,35 @@ void check_lora(const Config& c) {
   require(!c.lora_on.empty(), "{lora-on} names no matrix: choose from q,k,v,o,up,down");
 }
 
+// Whether the stretching of RoPE fades from the slow pairs to the fast ones.
+bool fades(const Config& c) { return c.rope_scaling == RopeScaling::llama3 || c.rope_scaling == RopeScaling::yarn; }
+
+void close_rope(Config& c) {
+  if (c.rope_scaling == RopeScaling::none) return;
+  const bool yarn = c.rope_scaling == RopeScaling::yarn;
+  if (c.rope_original == 0) c.rope_original = c.context;
+  if (fades(c) && c.rope_slow == 0) c.rope_slow = 1;
+  if (fades(c) && c.rope_fast == 0) c.rope_fast = yarn ? 32 : 4;
+  if (!c.rope_magnitude) c.rope_magnitude = yarn ? .1 * std::log(static_cast<double>(c.rope_factor)) + 1 : 1;
+}
+
+void close_layer_set(Config& c, std::string Config::*set, const char* field) {
+  try {
+    c.*set = shortest_layer_set(c.*set, c.n_layer);
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(std::string("{") + field + "} " + error.what());
+  }
+}
+
 void check_rope(const Config& c) {
   if (c.position != Position::rope) return;
   require(c.rope_fraction < 1 || c.head_dim % 2 == 0,
           "{position} rope rotates pairs and needs an even head dimension, not " + std::to_string(c.head_dim));
+  require(!fades(c) || c.rope_slow < c.rope_fast, "{rope-slow} " + number(c.rope_slow) + " is not below {rope-fast} " +
+                                                      number(c.rope_fast) + ": lower one, or raise the other");
+  require(c.rope_scaling != RopeScaling::dynamic || c.context <= c.rope_original,
+          "{rope-scaling} dynamic goes up to {rope-original} " + std::to_string(c.rope_original) +
+              " here, and {context} is " + std::to_string(c.context) + ": choose yarn, or a shorter context");
   require(c.rope_dims() >= 2, "{rope-fraction} " + number(c.rope_fraction) + " of a head of " +
                                   std::to_string(c.head_dim) + " is less than one pair: raise it, or {head-dim}");
 }
@@ -188,6 +213,9 @@ Config resolve(Config c) {
   close_sizes(c);
   check_experts(c);
   check_lora(c);
+  close_layer_set(c, &Config::rope_layers, "rope-layers");
+  close_layer_set(c, &Config::window_layers, "window-layers");
+  close_rope(c);
   check_rope(c);
   check_wiring(c);
   close_choices(c);

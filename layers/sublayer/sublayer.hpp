@@ -47,7 +47,7 @@ Carried declare_carried(Layout& layout, const Config& config, const float* x, in
 // Everything that a block needs in addition to its parameters.
 struct BlockContext {
   const Config& config;
-  const RopeTable& rope;
+  const RopeTables& ropes;
   const BlockScratch& scratch;
   int B, T;
   Dropout dropout;
@@ -61,6 +61,7 @@ struct BlockContext {
   double* load = nullptr;         // (L,E) the forward pass of training counts each expert's choices
 
   bool last() const { return layer + 1 == config.n_layer; }
+  const RopeTable* rope() const { return ropes.of(config, layer); }
   Positions positions() const { return {B, T, cache.past, begins}; }
   StreamRows rows() const { return {B * T, config.channels, training}; }
 };

@@ -147,9 +147,10 @@ template <class Number>
 struct QueriesKeys {
   Pass<Number>& pass;
   const QkNorm& norms;
+  int layer;
   Sizes s = pass.sizes;
-  bool by_head = pass.config.qk_norm != QkNormKind::full, rope = pass.config.position == Position::rope;
-  Rope angles = {pass.config.rope_theta, size_t(pass.config.rope_dims())};
+  bool by_head = pass.config.qk_norm != QkNormKind::full, rope = pass.config.rotates(layer);
+  Rope angles = rope_of(pass.config, layer);
   QkNormSaved<Number> q = {}, k = {}, v = {};
 
   // QK-norm normalizes a row of q or k in `count` parts of `width` numbers.
@@ -236,7 +237,7 @@ struct Attention {
                        o = {pass, block.attention.o, s.H * s.D, s.C, layer, DropoutSite::lora_o};
   LinearModule<Number> to_gate = {pass, block.attention.output_gate, s.C, size_t(pass.config.gate_width())};
   bool gates = to_gate.O > 0, headwise = pass.config.output_gate == OutputGate::headwise;
-  QueriesKeys<Number> queries_keys = {pass, block.attention.qk_norm};
+  QueriesKeys<Number> queries_keys = {pass, block.attention.qk_norm, layer};
   ValueResidual<Number> value_residual = {pass, block.attention.value_mix, layer};
   NormModule<Number> norm_inner = {pass, block.attention.norm_inner, s.H * s.D};
   Scoring scoring = scoring_of(pass.config, layer);

@@ -55,23 +55,53 @@ void sinusoidal_position_forward(Number* x, const std::vector<size_t>& p, size_t
 //   x         N rows, `stride` numbers apart; each begins with `heads` heads of D numbers
 //   p (N)     the positions of the tokens
 //   (a, b)    the numbers i and i + rotated/2 of a head; the numbers after `rotated` stay
-//   φ         the angle at position t = p[n]: t·theta^(-2i/rotated)
-//   forward   (a, b) ← (a·cos φ − b·sin φ, a·sin φ + b·cos φ)
-//   backward  (da, db) ← (da·cos φ + db·sin φ, db·cos φ − da·sin φ)       the transpose, a rotation by −φ
+//   φ         the angle at position t = p[n]: t·f, where f = theta^(-2i/rotated), or slower if the model stretches it
+//   m         the magnitude: 1 if the model does not stretch f
+//   forward   (a, b) ← m·(a·cos φ − b·sin φ, a·sin φ + b·cos φ)
+//   backward  (da, db) ← m·(da·cos φ + db·sin φ, db·cos φ − da·sin φ)       the transpose, a rotation by −φ
 
 struct Rope {
   double theta;
   size_t rotated;
+  RopeScaling scaling = RopeScaling::none;
+  double s = 1, original = 0, slow = 0, fast = 0, magnitude = 1;
 };
+
+inline Rope rope_of(const Config& c, int layer) {
+  const size_t rotated = c.rope_dims();
+  if (c.rotates_locally(layer)) return {*c.window_rope_theta, rotated};
+  if (c.rope_scaling == RopeScaling::none) return {c.rope_theta, rotated};
+  return {c.rope_theta, rotated, c.rope_scaling, c.rope_factor, double(c.rope_original), c.rope_slow, c.rope_fast,
+          *c.rope_magnitude};
+}
+
+// How far pair i turns from one position to the next. Stretching divides it by s, or a share of it: all of a pair that
+// makes fewer than `slow` turns in the original context, and nothing of one that makes more than `fast`.
+inline double rope_frequency(const Rope& rope, size_t i) {
+  const double pi = std::acos(-1.), f = std::pow(rope.theta, -2.0 * i / rope.rotated);
+  const auto between = [](double x, double none, double all) { return std::clamp((x - none) / (all - none), 0., 1.); };
+  const auto pair = [&](double turns) {  // theta^(-2i/rotated)·original = 2π·turns, solved for i
+    return rope.rotated / 2. * std::log(rope.original / (2 * pi * turns)) / std::log(rope.theta);
+  };
+  double share = 0;
+  if (rope.scaling == RopeScaling::linear) share = 1;
+  if (rope.scaling == RopeScaling::llama3) share = between(f * rope.original / (2 * pi), rope.fast, rope.slow);
+  if (rope.scaling == RopeScaling::yarn) {
+    const double none = std::max(0., std::floor(pair(rope.fast)));
+    const double all = std::min(rope.rotated - 1., std::ceil(pair(rope.slow)));
+    share = between(i, none, all > none ? all : none + .001);
+  }
+  return f * (share / rope.s + 1 - share);
+}
 
 template <class Number>
 void rope_forward(Number* x, const Rope& rope, const std::vector<size_t>& p, size_t heads, size_t D, size_t stride) {
-  const auto [theta, rotated] = rope;
+  const size_t rotated = rope.rotated;
   for (size_t n = 0; n < p.size(); ++n)
     for (size_t h = 0; h < heads; ++h)
       for (size_t i = 0; i < rotated / 2; ++i) {
-        const double angle = p[n] * std::pow(theta, -2.0 * i / rotated);
-        const Number cosine = std::cos(angle), sine = std::sin(angle);
+        const double angle = p[n] * rope_frequency(rope, i);
+        const Number cosine = rope.magnitude * std::cos(angle), sine = rope.magnitude * std::sin(angle);
         Number* pair = x + n * stride + h * D + i;
         const Number a = pair[0], b = pair[rotated / 2];
         pair[0] = a * cosine - b * sine;
@@ -81,12 +111,12 @@ void rope_forward(Number* x, const Rope& rope, const std::vector<size_t>& p, siz
 
 template <class Number>
 void rope_backward(Number* dx, const Rope& rope, const std::vector<size_t>& p, size_t heads, size_t D, size_t stride) {
-  const auto [theta, rotated] = rope;
+  const size_t rotated = rope.rotated;
   for (size_t n = 0; n < p.size(); ++n)
     for (size_t h = 0; h < heads; ++h)
       for (size_t i = 0; i < rotated / 2; ++i) {
-        const double turned = p[n] * std::pow(theta, -2.0 * i / rotated);  // by forward
-        const Number cosine = std::cos(turned), sine = std::sin(turned);
+        const double turned = p[n] * rope_frequency(rope, i);  // by forward
+        const Number cosine = rope.magnitude * std::cos(turned), sine = rope.magnitude * std::sin(turned);
         Number* pair = dx + n * stride + h * D + i;
         const Number da = pair[0], db = pair[rotated / 2];
         pair[0] = da * cosine + db * sine;      // a → (a·cos, a·sin)

@@ -22,6 +22,7 @@ import math
 import torch
 
 from layers import linear, mix, norm, position, residual
+from layers.layer_set import has_layer
 
 
 def declare(name, c):
@@ -56,12 +57,23 @@ def declare_qk_norm(name, c):
     return rows
 
 
+def window_of(c, layer):
+    return c.window if has_layer(c.window_layers, layer) else 0
+
+
+def rope_of(c, layer):
+    if c.window_rope_theta and window_of(c, layer):  # Gemma 3 (arXiv 2503.19786, §2)
+        return c.window_rope_theta, position.NO_SCALING
+    return c.rope_theta, position.Scaling(c.rope_scaling, c.rope_factor, c.rope_original, c.rope_slow, c.rope_fast,
+                                          c.rope_magnitude)
+
+
 def options(c, layer):
     """The arguments of `forward` for the scores of this layer."""
     return {
         "scale": c.attention_scale,
         "cap": c.attention_cap,
-        "window": c.window if layer % c.window_every == 0 else 0,
+        "window": window_of(c, layer),
         "slopes": position.alibi_slopes(c.heads) if c.position == "alibi" else None,
     }
 
@@ -130,10 +142,12 @@ def apply(p, c, name, x, carried):
     if c.qk_norm == "qkv":
         v = norm.apply(p, c, f"{name}.v_norm", v)
     v = mixed_values(p, c, name, v, carried)
-    if c.position == "rope":
+    layer = int(name.split(".")[1])
+    if c.position == "rope" and has_layer(c.rope_layers, layer):
+        theta, scaling = rope_of(c, layer)
         ids = position.ids(q.shape[1], p.begins)
-        q, k = (position.rope(u, c.rope_theta, c.rope_fraction, ids) for u in (q, k))
-    mixed = forward(q, k, v, **options(c, int(name.split(".")[1])), begins=p.begins)
+        q, k = (position.rope(u, theta, c.rope_fraction, ids, scaling) for u in (q, k))
+    mixed = forward(q, k, v, **options(c, layer), begins=p.begins)
     out = gated(p, c, name, x, mixed)
     out = scaled(p, c, name, out)
     return linear.apply(p, residual.inner(p, c, name, out), f"{name}.o.weight", f"{name}.o.bias")

@@ -6,8 +6,24 @@ ids (1,T) or (B,T): the positions
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
+
+
+@dataclass
+class Scaling:
+    """How RoPE is stretched: config.py's rope_scaling, rope_factor, ..."""
+
+    kind: str = "none"
+    factor: float = 1.0
+    original: float = 0.0
+    slow: float = 0.0
+    fast: float = 0.0
+    magnitude: float = 1.0
+
+
+NO_SCALING = Scaling()
 
 
 def ids(T, begins=None):
@@ -16,12 +32,33 @@ def ids(T, begins=None):
     return row if begins is None else row - begins
 
 
-def rope(x, theta=10000.0, fraction=1.0, ids=None):
+def turns(theta, R, scaling):
+    """Radians per position of each pair, (R/2): theta^(-2i/R), or slower if the model stretches them.
+
+    linear: Chen et al. 2023, arXiv 2306.15595, eq. 4. yarn: Peng et al. 2023, arXiv 2309.00071, §3.2. llama3: as
+    transformers reads Llama 3.1's rope_scaling."""
+    i = torch.arange(R // 2, dtype=torch.float64)
+    plain = theta ** (-2 * i / R)
+    if scaling.kind in ("none", "dynamic"):
+        return plain
+    if scaling.kind == "linear":
+        return plain / scaling.factor
+    if scaling.kind == "llama3":
+        in_original = plain * scaling.original / (2 * math.pi)
+        kept = ((in_original - scaling.slow) / (scaling.fast - scaling.slow)).clamp(0, 1)
+    else:
+        low, high = (R * math.log(scaling.original / (n * 2 * math.pi)) / (2 * math.log(theta))
+                     for n in (scaling.fast, scaling.slow))
+        low, high = max(math.floor(low), 0), min(math.ceil(high), R - 1)
+        kept = 1 - ((i - low) / (high - low or 0.001)).clamp(0, 1)
+    return plain * kept + plain / scaling.factor * (1 - kept)
+
+
+def rope(x, theta=10000.0, fraction=1.0, ids=None, scaling=NO_SCALING):
     R = int(x.shape[3] * fraction + 1e-3) // 2 * 2  # whole pairs
     t = torch.arange(x.shape[1])[None] if ids is None else ids
-    frequency = theta ** (-2 * torch.arange(R // 2, dtype=torch.float64) / R)
-    angle = t.to(torch.float64)[..., None] * frequency  # (1 or B, T, R/2)
-    cos, sin = (f(angle).to(x.dtype)[:, :, None, :] for f in (torch.cos, torch.sin))
+    angle = t.to(torch.float64)[..., None] * turns(theta, R, scaling)  # (1 or B, T, R/2)
+    cos, sin = (scaling.magnitude * f(angle).to(x.dtype)[:, :, None, :] for f in (torch.cos, torch.sin))
     a, b, rest = x[..., : R // 2], x[..., R // 2 : R], x[..., R:]
     return torch.cat([a * cos - b * sin, a * sin + b * cos, rest], dim=-1)
 

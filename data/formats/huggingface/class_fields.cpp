@@ -158,53 +158,159 @@ json rope_parameters(const json& file) {
   json values = value_at(file, Key("rope_parameters", "rope_scaling"));
   if (values.is_null()) values = json::object();
   if (!values.is_object()) fail("rope_parameters", "is not an object");
-  for (const json& value : values)
-    if (value.is_object()) fail("rope_parameters", "differs between layers, and train_gpt has one for all");
   return values;
 }
 
-// Returns a value of rope_parameters, or of the key outside of it, or null. Throws if the two disagree.
-json rope_value(const json& file, const char* name, const char* outside) {
-  const json parameters = rope_parameters(file), value = value_at(parameters, name);
-  const json other = value_at(file, outside);
+// The parameters of a class that has one set of them for all layers.
+json shared_rope_parameters(const json& file) {
+  const json values = rope_parameters(file);
+  for (const json& value : values)
+    if (value.is_object()) fail("rope_parameters", "differs between layers, and this class has one for all");
+  return values;
+}
+
+// Returns a value of the parameters, or of the key outside of them, or null. Throws if the two disagree.
+json rope_value(const json& parameters, const json& file, const char* name, const char* outside) {
+  const json value = value_at(parameters, name), other = value_at(file, outside);
   if (!value.is_null() && !other.is_null() && value != other)
     fail(outside, "is " + for_terminal(to_text(other)) + ", and rope_parameters has " + for_terminal(to_text(value)) +
                       ": remove the one that does not hold");
   return value.is_null() ? other : value;
 }
 
-ConfigField rope(float absent = 10000, const char* outside = "rope_theta") {
+// A number of rope_parameters. Without `absent`, it is required.
+float rope_number(const json& values, const char* key, std::optional<float> absent = std::nullopt) {
+  const json value = value_at(values, key);
+  if (value.is_null() && !absent) fail(key, "is missing in rope_parameters");
+  return value.is_null() ? *absent : static_cast<float>(number(key, value));
+}
+
+// YaRN's magnitude, as transformers computes it; the model's own if rope_parameters leave it open.
+void read_yarn(Config& c, const json& values) {
+  c.rope_slow = rope_number(values, "beta_slow", 1);
+  c.rope_fast = rope_number(values, "beta_fast", 32);
+  if (value_at(values, "truncate") == false) fail("truncate", "is false; train_gpt has true only");
+  const json given = value_at(values, "attention_factor");
+  const double own = rope_number(values, "mscale", 0), of_scores = rope_number(values, "mscale_all_dim", 0);
+  const double log = .1 * std::log(static_cast<double>(c.rope_factor));
+  if (!given.is_null()) c.rope_magnitude = number("attention_factor", given);
+  else if (own != 0 && of_scores != 0) c.rope_magnitude = (own * log + 1) / (of_scores * log + 1);
+}
+
+void read_llama3(Config& c, const json& values) {
+  c.rope_slow = rope_number(values, "low_freq_factor");
+  c.rope_fast = rope_number(values, "high_freq_factor");
+}
+
+struct RopeType {
+  const char* name;
+  RopeScaling ours;
+  void (*read)(Config& c, const json& values) = nullptr;
+};
+const std::vector<RopeType> kRopeTypes = {
+    {"default", RopeScaling::none}, {"linear", RopeScaling::linear}, {"llama3", RopeScaling::llama3, read_llama3},
+    {"yarn", RopeScaling::yarn, read_yarn}, {"dynamic", RopeScaling::dynamic}};
+
+const RopeType& rope_type_of(const json& values) {
+  const json name = values.value("rope_type", values.value("type", json("default")));
+  for (const RopeType& row : kRopeTypes)
+    if (name == row.name) return row;
+  fail("rope_type", "is " + for_terminal(to_text(name)) + ", which train_gpt lacks");
+}
+
+constexpr const char* kRotaryShare = "partial_rotary_factor";
+
+// Reads how RoPE is stretched. Needs the context. `partial`: the class can rotate a share of each head.
+void read_scaling(Config& c, const json& values, const json& file, bool partial = false) {
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  const RopeType& type = rope_type_of(values);
+  c.rope_scaling = type.ours;
+  if (type.ours == RopeScaling::none) return;
+  const json share = rope_value(values, file, kRotaryShare, kRotaryShare);
+  if (!partial && !share.is_null() && share != 1) fail(kRotaryShare, "is not 1 in a class that rotates whole heads");
+  c.rope_factor = rope_number(values, "factor");
+  c.rope_original = c.context;
+  if (type.read) {
+    const json original = rope_value(values, file, kOriginal, kOriginal);
+    if (!original.is_null()) c.rope_original = whole(kOriginal, original);
+    type.read(c, values);
+  }
+}
+
+json rope_json(const Config& c) {
+  json values = {{"rope_type", "default"}, {"rope_theta", shortest(c.rope_theta)}};
+  if (c.rope_scaling == RopeScaling::none) return values;
+  for (const RopeType& row : kRopeTypes)
+    if (row.ours == c.rope_scaling) values["rope_type"] = row.name;
+  values["factor"] = shortest(c.rope_factor);
+  if (c.rope_scaling == RopeScaling::llama3 || c.rope_scaling == RopeScaling::yarn) {
+    const bool yarn = c.rope_scaling == RopeScaling::yarn;
+    values["original_max_position_embeddings"] = c.rope_original;
+    values[yarn ? "beta_slow" : "low_freq_factor"] = shortest(c.rope_slow);
+    values[yarn ? "beta_fast" : "high_freq_factor"] = shortest(c.rope_fast);
+    if (yarn) values["attention_factor"] = *c.rope_magnitude;
+  }
+  return values;
+}
+
+// Place it after the context. `partial`: partial_rope() follows.
+ConfigField rope(float absent = 10000, bool partial = false, const char* outside = "rope_theta") {
   return {[=](Config& c, const json& file) {
-            const json values = rope_parameters(file);
-            const json type = values.value("rope_type", values.value("type", json("default")));
-            if (type != "default")
-              fail("rope_type", "is " + for_terminal(to_text(type)) + "; train_gpt has default only");
-            const json theta = rope_value(file, "rope_theta", outside);
+            const json values = shared_rope_parameters(file);
+            const json theta = rope_value(values, file, "rope_theta", outside);
             c.rope_theta = absent;
             if (!theta.is_null()) set(c.rope_theta, "rope_theta", theta);
+            read_scaling(c, values, file, partial);
           },
           [=](json& file, const Config& c) {
             file[outside] = shortest(c.rope_theta);
-            file["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", shortest(c.rope_theta)}};
+            file["rope_parameters"] = rope_json(c);
+            if (c.rope_scaling != RopeScaling::none) file["rope_scaling"] = file["rope_parameters"];
+          }};
+}
+
+// RoPE with a base for layers with a window, and another base, which alone may be stretched, for the others. Before
+// version 5 of transformers they stood in rope_theta, rope_scaling and `local`, a key that a class may lack.
+ConfigField rope_by_window(float absent, float absent_local, const char* local = nullptr) {
+  constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention", *kTheta = "rope_theta";
+  return {[=](Config& c, const json& file) {
+            const json old = value_or_null(file, "rope_scaling"), both = value_or_null(file, "rope_parameters");
+            json full = value_or_null(both, kFull), sliding = value_or_null(both, kSliding);
+            if (full.is_null()) full = json::object();
+            if (sliding.is_null()) sliding = json::object();
+            if (old.is_object() && !old.contains(kFull)) full.update(old);
+            const json theta = value_at(full, kTheta), local_theta = value_at(sliding, kTheta);
+            c.rope_theta = rope_number(theta.is_null() ? file : full, kTheta, absent);
+            c.window_rope_theta = absent_local;
+            if (!local_theta.is_null()) c.window_rope_theta = number(kTheta, local_theta);
+            else if (local) c.window_rope_theta = rope_number(file, local, absent_local);
+            if (rope_type_of(sliding).ours != RopeScaling::none)
+              fail(kSliding, "has a rope_type; train_gpt has default only in layers with a window");
+            read_scaling(c, full, file);
+          },
+          [=](json& file, const Config& c) {
+            const double theta = c.window_rope_theta.value_or(c.rope_theta);
+            file["rope_parameters"] = {
+                {kFull, rope_json(c)},
+                {kSliding, {{"rope_type", "default"}, {kTheta, shortest(static_cast<float>(theta))}}}};
           }};
 }
 
 // RoPE on a share of each head. Place it after rope() and the sizes, which it uses.
-ConfigField partial_rope(float absent, const char* outside = "partial_rotary_factor") {
-  constexpr const char* kKey = "partial_rotary_factor";
+ConfigField partial_rope(float absent, const char* outside = kRotaryShare) {
   return {[=](Config& c, const json& file) {
-            const json value = rope_value(file, kKey, outside);
-            const double share = value.is_null() ? absent : number(kKey, value);
+            const json value = rope_value(shared_rope_parameters(file), file, kRotaryShare, outside);
+            const double share = value.is_null() ? absent : number(kRotaryShare, value);
             c.rope_fraction = static_cast<float>(share);
             Config sized = c;
             if (sized.head_dim == 0) sized.head_dim = c.n_head > 0 ? c.channels / c.n_head : 0;
             if (share >= 0 && share <= 1 && sized.rope_dims() != static_cast<int>(sized.head_dim * share))
-              fail(kKey, "rotates " + std::to_string(static_cast<int>(sized.head_dim * share)) + " of " +
+              fail(kRotaryShare, "rotates " + std::to_string(static_cast<int>(sized.head_dim * share)) + " of " +
                                std::to_string(sized.head_dim) + " channels, and train_gpt only whole pairs");
           },
           [=](json& file, const Config& c) {
             const double share = static_cast<double>(c.rope_dims()) / c.head_dim;
-            file["rope_parameters"][kKey] = file[outside] = share;
+            file["rope_parameters"][kRotaryShare] = file[outside] = share;
           }};
 }
 
@@ -222,19 +328,94 @@ ConfigField score_scale() {
           }};
 }
 
-// Which layers have the window. Place it after the window and the number of layers, which it uses.
-ConfigField layer_types() {
-  const auto list = [](const Config& c) {
-    json types = json::array();
-    for (int l = 0; l < c.n_layer; ++l) types.push_back(c.window_of(l) > 0 ? "sliding_attention" : "full_attention");
-    return types;
-  };
-  return {[=](Config& c, const json& file) {
-            const json value = value_at(file, "layer_types");
-            if (!value.is_null() && value != list(c)) fail("layer_types", "is not the order that train_gpt has");
-          },
-          [=](json& file, const Config& c) { file["layer_types"] = list(c); }};
+// Sets a set of layers from a list that says of each layer whether the set has it.
+template <class Has>
+std::string layers_where(const std::string& key, const json& list, const Config& c, const Has& has) {
+  if (!list.is_array() || list.size() < static_cast<size_t>(c.n_layer))
+    fail(key, "is not a list of " + std::to_string(c.n_layer) + " layers");
+  std::vector<bool> layers;
+  for (int l = 0; l < c.n_layer; ++l) layers.push_back(has(list[l]));
+  return layer_set(layers);
 }
+
+constexpr const char *kSlidingLayer = "sliding_attention", *kFullLayer = "full_attention";
+
+json layer_types_of(const Config& c) {
+  json types = json::array();
+  for (int l = 0; l < c.n_layer; ++l) types.push_back(c.window_of(l) > 0 ? kSlidingLayer : kFullLayer);
+  return types;
+}
+
+// Which layers have the window. Place it after the window and the number of layers, which it uses. `period` is the key
+// that says that the last one of so many layers sees all keys, if the list is absent.
+ConfigField layer_types(const std::string& absent, const char* period = nullptr) {
+  return {[=](Config& c, const json& file) {
+            const json list = value_at(file, "layer_types"), every = value_or_null(file, period);
+            c.window_layers = absent;
+            if (!every.is_null()) {
+              const int n = std::max(whole(period, every), 1);
+              c.window_layers = n == 1 ? "none" : std::to_string(n - 1) + " of " + std::to_string(n);
+            }
+            if (!list.is_null())
+              c.window_layers = layers_where("layer_types", list, c, [&](const json& type) {
+                if (type != kSlidingLayer && type != kFullLayer)
+                  fail("layer_types", "has " + for_terminal(to_text(type)) + ", which train_gpt lacks");
+                return type == kSlidingLayer;
+              });
+          },
+          [](json& file, const Config& c) { file["layer_types"] = layer_types_of(c); }};
+}
+
+// The same for a class whose layers see all keys here.
+const ConfigField kFullLayers = {
+    [](Config& c, const json& file) {
+      const json list = value_at(file, "layer_types");
+      if (!list.is_null() && list != layer_types_of(c)) fail("layer_types", "is not full_attention in all layers");
+    },
+    [](json& file, const Config& c) { file["layer_types"] = layer_types_of(c); }};
+
+// SmolLM3's no_rope_layers, in which 1 is a layer with RoPE.
+const ConfigField kNoRopeLayers = {
+    [](Config& c, const json& file) {
+      constexpr const char *kKey = "no_rope_layers", *kInterval = "no_rope_layer_interval";
+      const json list = value_at(file, kKey), every = value_at(file, kInterval);
+      const int n = every.is_null() ? 4 : std::max(whole(kInterval, every), 1);
+      c.rope_layers = n == 1 ? "none" : std::to_string(n - 1) + " of " + std::to_string(n);
+      if (!list.is_null())
+        c.rope_layers = layers_where(kKey, list, c, [&](const json& rotates) { return whole(kKey, rotates) != 0; });
+    },
+    [](json& file, const Config& c) {
+      file["no_rope_layers"] = json::array();
+      for (int l = 0; l < c.n_layer; ++l) file["no_rope_layers"].push_back(c.rotates(l) ? 1 : 0);
+    }};
+
+// GPT-Neo's attention_types: pairs of a list of types, and how often it repeats.
+const ConfigField kAttentionTypes = {
+    [](Config& c, const json& file) {
+      constexpr const char* kKey = "attention_types";
+      json types = json::array(), pairs = value_at(file, kKey);
+      if (pairs.is_null()) pairs = json::array({json::array({json::array({"global", "local"}), 12})});
+      if (!pairs.is_array()) fail(kKey, "is not a list");
+      for (const json& pair : pairs) {
+        if (!pair.is_array() || pair.size() != 2 || !pair[0].is_array()) fail(kKey, "has another form than GPT-Neo's");
+        for (int i = whole(kKey, pair[1]); i > 0 && types.size() <= static_cast<size_t>(c.n_layer); --i)
+          types.insert(types.end(), pair[0].begin(), pair[0].end());
+      }
+      if (types.size() != static_cast<size_t>(c.n_layer))
+        fail(kKey, "is not a list of " + std::to_string(c.n_layer) + " layers");
+      const json again = value_at(file, "attention_layers");
+      if (!again.is_null() && again != types)
+        fail("attention_layers", "is another list than attention_types: remove the one that does not hold");
+      c.window_layers = layers_where(kKey, types, c, [&](const json& type) {
+        if (type != "global" && type != "local") fail(kKey, "has " + for_terminal(to_text(type)));
+        return type == "local";
+      });
+    },
+    [](json& file, const Config& c) {
+      json types = json::array();
+      for (int l = 0; l < c.n_layer; ++l) types.push_back(c.window_of(l) > 0 ? "local" : "global");
+      file["attention_types"] = json::array({json::array({types, 1})});
+    }};
 
 // A choice between two wirings.
 ConfigField choice(const char* key, bool absent, void (*set)(Config&, bool), bool (*get)(const Config&)) {
@@ -307,16 +488,21 @@ struct Absent {
   double eps = 1e-6;
   float theta = 10000;
   int kv_heads = 0, head_dim = 0;  // 0: derived from the other sizes
+  bool partial_rope = false;       // partial_rope() follows
 };
 
-// The fields of Llama and its relatives.
-ConfigFields like_llama(const ConfigFields& more, const Absent& absent = {}) {
+// The fields of Llama and its relatives, without RoPE.
+ConfigFields like_llama_but_rope(const ConfigFields& more, const Absent& absent = {}) {
   return concat({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
                  kv_heads(absent.kv_heads), optional_size("head_dim", &Config::head_dim, absent.head_dim),
                  size("hidden_size", &Config::channels), size("intermediate_size", &Config::hidden),
                  size("max_position_embeddings", &Config::context), size("vocab_size", &Config::vocab_size),
-                 epsilon("rms_norm_eps", absent.eps), rope(absent.theta), tied(absent.tied)},
+                 epsilon("rms_norm_eps", absent.eps), tied(absent.tied)},
                 more);
+}
+
+ConfigFields like_llama(const ConfigFields& more, const Absent& absent = {}) {
+  return like_llama_but_rope(concat({rope(absent.theta, absent.partial_rope)}, more), absent);
 }
 
 // The number of experts, under either of its names; transformers 5 reads both. Llama's own fields have no experts.
@@ -354,10 +540,10 @@ const ConfigFields kLlamaFields = like_llama({kSilu, kUnbiased, fixed("mlp_bias"
 
 const ConfigFields kMistralFields = like_llama({kSilu, window(4096)}, {.kv_heads = 8});
 
-const ConfigFields kQwen2Fields = like_llama({kSilu, kNoWindow, layer_types()}, {.kv_heads = 32});
+const ConfigFields kQwen2Fields = like_llama({kSilu, kNoWindow, kFullLayers}, {.kv_heads = 32});
 
 const ConfigFields kQwen3Fields =
-    like_llama({kSilu, kUnbiased, kNoWindow, layer_types()}, {.kv_heads = 32, .head_dim = 128});
+    like_llama({kSilu, kUnbiased, kNoWindow, kFullLayers}, {.kv_heads = 32, .head_dim = 128});
 
 const ConfigFields kMixtralFields =
     like_llama(expert_fields({"num_local_experts", "num_experts"}, 8, 2, {kSilu, window()}),
@@ -378,17 +564,32 @@ const ConfigFields kOlmoeFields =
 
 const ConfigFields kOlmo2Fields = like_llama({kSilu, kUnbiased}, {.eps = 1e-5});
 
-const ConfigFields kPhi3Fields = like_llama({kSilu, partial_rope(1), window()}, {.eps = 1e-5});
+const ConfigFields kOlmo3Fields =
+    like_llama_but_rope({rope_by_window(500000, 500000), kSilu, kUnbiased, window(4096), layer_types("3 of 4")},
+                        {.eps = 1e-5});
+
+const ConfigFields kSmollm3Fields =
+    like_llama({kSilu, kUnbiased, fixed("mlp_bias", false), kNoWindow, kFullLayers, kNoRopeLayers},
+               {.tied = true, .theta = 2e6f, .kv_heads = 4});
+
+const ConfigFields kPhi3Fields = like_llama({kSilu, partial_rope(1), window()}, {.eps = 1e-5, .partial_rope = true});
 
 const ConfigFields kGlmFields =
     like_llama({kSilu, partial_rope(.5f), qkv_bias("attention_bias", true)},
-               {.eps = 1.5625e-7, .kv_heads = 2, .head_dim = 128});
+               {.eps = 1.5625e-7, .kv_heads = 2, .head_dim = 128, .partial_rope = true});
 
 const ConfigFields kGemma2Fields =
     like_llama({fixed("hidden_activation", "gelu_pytorch_tanh"), kUnbiased, score_scale(), window(4096),
-                layer_types(), optional_number("attn_logit_softcapping", &Config::attention_cap, 50.f),
+                layer_types("1 of 2"), optional_number("attn_logit_softcapping", &Config::attention_cap, 50.f),
                 optional_number("final_logit_softcapping", &Config::logit_cap, 30.f)},
                {.tied = true, .kv_heads = 4, .head_dim = 256});
+
+const ConfigFields kGemma3Fields = like_llama_but_rope(
+    {rope_by_window(1e6f, 1e4f, "rope_local_base_freq"), fixed("hidden_activation", "gelu_pytorch_tanh"), kUnbiased,
+     score_scale(), window(4096), layer_types("5 of 6", "sliding_window_pattern"),
+     optional_number("attn_logit_softcapping", &Config::attention_cap, 0.f),
+     optional_number("final_logit_softcapping", &Config::logit_cap, 0.f)},
+    {.tied = true, .kv_heads = 4, .head_dim = 256});
 
 const ConfigFields kFalcon7bFields =
     falcon_fields({fixed("multi_query", true), always([](Config& c) { c.kv_heads = 1; })});
@@ -402,6 +603,17 @@ const ConfigFields kGpt2Fields =
                written("n_ctx", &Config::context),  // for llama.cpp
                fixed("scale_attn_weights", true), fixed("scale_attn_by_inverse_layer_idx", false),
                fixed("add_cross_attention", false)});
+
+const ConfigFields kGptNeoFields =
+    {size({"num_layers", "num_hidden_layers"}, &Config::n_layer, 24),
+     size({"num_heads", "num_attention_heads"}, &Config::n_head, 16), size("hidden_size", &Config::channels, 2048),
+     optional_size("intermediate_size", &Config::hidden),
+     size("max_position_embeddings", &Config::context, 2048), size("vocab_size", &Config::vocab_size),
+     epsilon("layer_norm_epsilon", 1e-5), activation("activation_function", "gelu_new"), tied(true),
+     size("window_size", &Config::window, 256), kAttentionTypes, always([](Config& c) {
+       c.attention_scale = 1;
+       c.qkv_bias = false;
+     })};
 
 const ConfigFields kGpt1Fields =
     gpt_sizes({kFourfold, epsilon("layer_norm_epsilon", 1e-5), activation("afn", "gelu", kGpt1Activations),
@@ -429,7 +641,7 @@ const ConfigFields kBloomFields =
 const ConfigFields kGptNeoxFields =
     usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
                   epsilon("layer_norm_eps", 1e-5), activation("hidden_act", "gelu"),
-                  rope(10000, "rotary_emb_base"), partial_rope(.25f, "rotary_pct"),
+                  rope(10000, true, "rotary_emb_base"), partial_rope(.25f, "rotary_pct"),
                   tied(false), fixed("attention_bias", true),
                   choice("use_parallel_residual", true,
                          [](Config& c, bool parallel) {
@@ -440,11 +652,11 @@ const ConfigFields kGptNeoxFields =
 const ConfigFields kPhiFields =
     usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
                   kv_heads(), kHeadDim, epsilon("layer_norm_eps", 1e-5), activation("hidden_act", "gelu_new"),
-                  rope(), partial_rope(.5f), tied(false), fixed("qk_layernorm", false)});
+                  rope(10000, true), partial_rope(.5f), tied(false), fixed("qk_layernorm", false)});
 
 const ConfigFields kStablelmFields =
     usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
-                  kv_heads(32), epsilon("layer_norm_eps", 1e-5), rope(), partial_rope(.25f), tied(false),
+                  kv_heads(32), epsilon("layer_norm_eps", 1e-5), rope(10000, true), partial_rope(.25f), tied(false),
                   fixed("hidden_act", "silu"), fixed("qk_layernorm", false), qkv_bias("use_qkv_bias", false),
                   choice("use_parallel_residual", false,
                          [](Config& c, bool parallel) {
@@ -463,7 +675,7 @@ const ConfigFields kGemmaFields =
     like_llama({fixed("hidden_act", "gelu_pytorch_tanh", "gelu"), kUnbiased, always([](Config& c) {
                   c.placement = "pre";
                   c.window = 0;
-                  c.window_every = 1;
+                  c.window_layers = "all";
                   c.attention_cap = c.logit_cap = 0;
                 })},
                {.tied = true, .kv_heads = 16, .head_dim = 256});

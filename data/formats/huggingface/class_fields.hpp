@@ -17,7 +17,7 @@ using ConfigFields = std::vector<ConfigField>;
 
 extern const ConfigFields kCausalFields;  // of every class: no token sees later ones
 
-extern const ConfigFields kBloomFields, kFalcon40bFields, kFalcon7bFields, kGemmaFields, kGemma2Fields, kGlmFields,
-    kGpt1Fields, kGpt2Fields, kGptBigcodeFields, kGptNeoxFields, kLlamaFields, kMistralFields, kMixtralFields,
-    kOlmo2Fields, kOlmoeFields, kOptFields, kPhiFields, kPhi3Fields, kQwen2Fields, kQwen3Fields, kQwen3MoeFields,
-    kStablelmFields, kStarcoder2Fields;
+extern const ConfigFields kBloomFields, kFalcon40bFields, kFalcon7bFields, kGemmaFields, kGemma2Fields, kGemma3Fields,
+    kGlmFields, kGpt1Fields, kGpt2Fields, kGptBigcodeFields, kGptNeoFields, kGptNeoxFields, kLlamaFields,
+    kMistralFields, kMixtralFields, kOlmo2Fields, kOlmo3Fields, kOlmoeFields, kOptFields, kPhiFields, kPhi3Fields,
+    kQwen2Fields, kQwen3Fields, kQwen3MoeFields, kSmollm3Fields, kStablelmFields, kStarcoder2Fields;

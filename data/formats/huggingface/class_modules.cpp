@@ -144,6 +144,21 @@ const Modules kGpt2Modules = {
     {"head", "lm_head"},
 };
 
+const Modules kGptNeoModules = {
+    {"embedding.token", "transformer.wte"},
+    {"embedding.position", "transformer.wpe"},
+    {"block.#.attention.norm_in", "transformer.h.#.ln_1"},
+    {"block.#.attention.q", "transformer.h.#.attn.attention.q_proj"},
+    {"block.#.attention.k", "transformer.h.#.attn.attention.k_proj"},
+    {"block.#.attention.v", "transformer.h.#.attn.attention.v_proj"},
+    {"block.#.attention.o", "transformer.h.#.attn.attention.out_proj"},
+    {"block.#.ffn.norm_in", "transformer.h.#.ln_2"},
+    {"block.#.ffn.up", "transformer.h.#.mlp.c_fc"},
+    {"block.#.ffn.down", "transformer.h.#.mlp.c_proj"},
+    {"final_norm", "transformer.ln_f"},
+    {"head", "lm_head"},
+};
+
 const Modules kGptNeoxModules = {
     {"embedding.token", "gpt_neox.embed_in"},
     {"block.#.attention.norm_in", "gpt_neox.layers.#.input_layernorm"},

@@ -25,8 +25,8 @@ struct ModuleRow {
 };
 using Modules = std::vector<ModuleRow>;
 
-// Some are of several classes: Llama's and its relatives', Qwen3-MoE's and OLMoE's. "Reordered" has OLMo 2's norms,
-// "sandwich" Gemma 2's.
+// Some are of several classes: Llama's and its relatives', Qwen3-MoE's and OLMoE's. "Reordered" has
+// the norms of OLMo 2 and 3, "sandwich" those of Gemma 2 and 3.
 extern const Modules kBloomModules, kFalcon7bModules, kFalcon40bModules, kGlmModules, kGpt1Modules, kGpt2Modules,
-    kGptBigcodeModules, kGptNeoxModules, kLlamaModules, kMixtralModules, kQwen3MoeModules, kReorderedModules,
-    kSandwichModules, kOptModules, kPhiModules, kPhi3Modules, kStarcoder2Modules;
+    kGptBigcodeModules, kGptNeoModules, kGptNeoxModules, kLlamaModules, kMixtralModules, kQwen3MoeModules,
+    kReorderedModules, kSandwichModules, kOptModules, kPhiModules, kPhi3Modules, kStarcoder2Modules;

@@ -11,6 +11,7 @@
 #include "data/options/settings_file.hpp"
 #include "layers/config/fields.hpp"
 #include "layers/config/placements.hpp"
+#include "layers/embedding/position.hpp"
 
 using nlohmann::json;
 
@@ -53,6 +54,21 @@ json exported(const Config& c, T Config::*member) {
   else return x;
 }
 
+// Which angles each layer rotates by (null: none), and the angles between two positions.
+void write_rotations(json& file, const Config& c) {
+  file["rotations"] = json::array();
+  file["rotary"] = json::object();
+  for (int l = 0; l < c.n_layer; ++l) {
+    file["rotations"].push_back(nullptr);
+    if (!c.rotates(l)) continue;
+    const bool local = c.rotates_locally(l);
+    const RopeAngles angles = local ? RopeAngles(*c.window_rope_theta) : RopeAngles(c);
+    file["rotations"].back() = local ? "local" : "all";
+    file["rotary"][local ? "local" : "all"] = {{"angles", rope_frequencies(c.rope_dims(), angles)},
+                                              {"magnitude", angles.magnitude}};
+  }
+}
+
 json model_settings(const Config& config) {
   TrainOptions options;
   options.config = config;
@@ -84,7 +100,7 @@ void write_modeling_config(json& file, const Config& c) {
     file["in_scales"].push_back(shortest(static_cast<float>(row.in_scale(l))));
     file["windows"].push_back(c.window_of(l));
   }
-  file["rotary_dims"] = c.position == Position::rope ? c.rope_dims() : 0;
+  write_rotations(file, c);
   file[kSettings] = model_settings(c);
 }
 

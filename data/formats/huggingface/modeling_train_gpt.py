@@ -117,14 +117,13 @@ class Mix(nn.Module):
         return self.own * x + self.first * z
 
 
-def rotate(x, first, dims, theta):
-    """RoPE: turns the pairs (i, i + dims/2) of the first `dims` numbers of a head by t * theta^(-2i/dims). x (B,H,T,D)
-    """
-    half = dims // 2
+def rotate(x, first, angles, magnitude):
+    """RoPE: turns pair (i, i + R/2) of the first R numbers of a head by t * angles[i], R/2 angles. x (B,H,T,D)"""
+    half = len(angles)
     t = torch.arange(first, first + x.shape[2], dtype=torch.float64)[:, None]
-    angle = t * theta ** (-torch.arange(half, dtype=torch.float64) / half)
-    cos, sin = angle.cos().to(x), angle.sin().to(x)
-    a, b, rest = x[..., :half], x[..., half:dims], x[..., dims:]
+    angle = t * torch.tensor(angles, dtype=torch.float64)
+    cos, sin = (magnitude * angle.cos()).to(x), (magnitude * angle.sin()).to(x)
+    a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
     return torch.cat((a * cos - b * sin, a * sin + b * cos, rest), -1)
 
 
@@ -139,7 +138,8 @@ class Attention(Branch):
     def __init__(self, config, layer):
         H, K, D, C = config.num_attention_heads, config.num_key_value_heads, config.head_dim, config.hidden_size
         super().__init__(config, layer, config.norms, H * D)
-        self.config, self.layer, self.window = config, layer, config.windows[layer]
+        self.config, self.layer = config, layer
+        self.window, self.rotation = config.windows[layer], config.rotations[layer]
         self.q = nn.Linear(C, H * D, bias=config.qkv_bias)
         self.k = nn.Linear(C, K * D, bias=config.qkv_bias)
         self.v = nn.Linear(C, K * D, bias=config.qkv_bias)
@@ -193,8 +193,8 @@ class Attention(Branch):
         if c.qk_norm == "qkv":
             v = self.v_norm(v)
         v = self.mixed_values(v, carried)
-        if c.position == "rope":
-            q, k = (rotate(x, first, c.rotary_dims, c.rotary_base) for x in (q, k))
+        if self.rotation:
+            q, k = (rotate(x, first, **c.rotary[self.rotation]) for x in (q, k))
         if cache is not None:
             k, v = cache.update(k, v, self.layer)
         k, v = (x.repeat_interleave(c.num_attention_heads // c.num_key_value_heads, 1) for x in (k, v))
