@@ -70,7 +70,7 @@ const kScenes = [
     look: "Look at the gradient by block, below. At step 1 (thin lines) it is about the same in all blocks. Post-LN " +
       "without a warm-up takes full steps at once, and soon almost no gradient reaches its first blocks. With a " +
       "warm-up this does not happen. The slider shows at which step it vanishes.",
-    why: "The gradient is healthy at step 1, so the start is not the problem. The first steps are. The optimizer, " +
+    why: "The gradient at step 1 is healthy, so it is not the problem. The first steps are. The optimizer, " +
       "Adam, moves every weight by about the learning rate, however small its gradient is. Full steps in all blocks " +
       "at once make the branches large, and then every norm on the stream divides the gradient by about 2. Ten norms " +
       "in a row leave almost nothing for the first block. A warm-up takes small steps at first, and the sizes stay " +
@@ -125,7 +125,7 @@ const kScenes = [
     look: "Look below at the size of the branch relative to the skip path. DeepNorm wants it small, so that no step " +
       "changes the output much.",
     why: "One sign in an exponent turns a method for deep models into one that does not learn. This shows that the " +
-      "mistake is enough to ruin DeepNorm. It does not show that a published number came from that code.",
+      "mistake is enough to ruin DeepNorm in this run. It does not show that a published number came from that code.",
     common: { ...kShared, layers: 24, steps: 200, lr: 0.002, warmup: 20, placement: "deepnorm", seed: 1 },
     models: [
       { name: "right gain, 0.27", settings: {} },
