@@ -78,6 +78,7 @@ Plan make_plan(const Command& given, const Group& group, const Place& place) {
   if (!trained.empty()) lines.push_back("trains   " + trained);
   CheckpointHeader start = o.resume ? from : CheckpointHeader();
   start.options = o;
+  start.companions = from.companions;
   return {command, start, std::move(data), lines};
 }
 

@@ -405,8 +405,21 @@ class Checks:
         model, loss = self.load(name), self.loss_of_eval("hf")
         bytes_alone = type("Bytes", (), {"__call__": lambda self, text: {"input_ids": list(text.encode())}})()
         error = self.compare_logits(f"{name} in", model, bytes_alone)
+        self.goes_back(name)
         tried = self.perturb(name, model, bytes_alone)
         print(f"in   {name:24}{type(model).__name__:24} loss {loss:.4f}  logits {error:.0e}  {tried}", flush=True)
+
+    def goes_back(self, name):
+        """What came goes back: the files with the same bytes, and the tensors with the same values and type."""
+        self.must("export hf --to hf --out again --force")
+        for file in "config.json", "generation_config.json":
+            first, second = (self.folder / where / file for where in ("hf", "again"))
+            texts = [path.read_bytes() if path.exists() else b"" for path in (first, second)]
+            self.check(f"{name}: {file} goes back", texts[0] == texts[1], "is another")
+        first, second = (load_file(self.folder / where / "model.safetensors") for where in ("hf", "again"))
+        same = all(torch.equal(w, second[key]) and w.dtype == second[key].dtype for key, w in first.items())
+        others = first.keys() ^ second.keys()
+        self.check(f"{name}: tensors go back", same and not others, f"{others or 'other values'}")
 
     def perturb(self, name, model, tokenizer):
         """config.json with one key less, or other: train_gpt computes what the class does then, or refuses."""

@@ -33,6 +33,11 @@ SMALL = {
     "max_position_embeddings": 12,
 }  # fmt: skip
 HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}
+LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 6,
+    "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+}  # fmt: skip
+WINDOW_FIRST = ["sliding_attention", "full_attention"]
 FALCON = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 16, "max_position_embeddings": 12}
 OPT = SMALL | {"ffn_dim": 12, "word_embed_proj_dim": 8}
 MOE = {"num_key_value_heads": 1, "num_experts_per_tok": 2}
@@ -49,6 +54,16 @@ OTHERS = {
     "phi3": transformers.Phi3Config(**SMALL, num_key_value_heads=1),
     "glm": transformers.GlmConfig(**SMALL, **HALF, num_key_value_heads=1, head_dim=8, attention_bias=True),
     "gemma": transformers.GemmaConfig(**SMALL, num_key_value_heads=1, head_dim=6),
+    "gemma3": transformers.Gemma3TextConfig(
+        **SMALL, num_key_value_heads=1, head_dim=6, sliding_window=4, layer_types=WINDOW_FIRST
+    ),
+    "olmo3": transformers.Olmo3Config(**SMALL, num_key_value_heads=1, sliding_window=4, layer_types=WINDOW_FIRST),
+    "smollm3": transformers.SmolLM3Config(**SMALL, num_key_value_heads=1, no_rope_layers=[1, 0]),
+    "llama3.2": transformers.LlamaConfig(**SMALL, num_key_value_heads=1, rope_parameters=LLAMA3),
+    "gpt_neo": transformers.GPTNeoConfig(
+        num_layers=2, num_heads=2, hidden_size=8, intermediate_size=12, max_position_embeddings=12, window_size=4,
+        attention_types=[[["global", "local"], 1]],
+    ),
     "stablelm": transformers.StableLmConfig(**SMALL, **HALF, num_key_value_heads=1, use_parallel_residual=True),
     "starcoder2": transformers.Starcoder2Config(**SMALL, num_key_value_heads=1, sliding_window=4),
     "mixtral": transformers.MixtralConfig(**SMALL, **MOE, num_local_experts=3),

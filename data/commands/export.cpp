@@ -8,6 +8,7 @@
 
 #include "data/files/files.hpp"
 #include "data/formats/formats.hpp"
+#include "data/formats/huggingface/companions.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 
@@ -81,6 +82,13 @@ int end_of_text(const CheckpointHeader& header) {
   return answer >= 0 ? answer : header.tokenizer.around(header.options.separator).last;
 }
 
+// Returns the number type to write: the one that was asked for, or the one that the model came in.
+std::string exported_dtype(const ExportOptions& options, const Format& format, const CheckpointHeader& header) {
+  if (!options.dtype.empty()) return options.dtype;
+  const std::string came = dtype_of(header.companions);
+  return std::find(format.dtypes.begin(), format.dtypes.end(), came) == format.dtypes.end() ? format.dtypes[0] : came;
+}
+
 }  // namespace
 
 void run_export(const ExportOptions& options) {
@@ -94,9 +102,10 @@ void run_export(const ExportOptions& options) {
   const ExportedModel exported{trained.model,
                                tokenizer,
                                name_of_checkpoint(options.checkpoint, trained.path),
-                               options.dtype.empty() ? format.dtypes[0] : options.dtype,
+                               exported_dtype(options, format, trained.header),
                                end_of_text(trained.header),
-                               chat ? jinja_of(*chat, tokenizer) : ""};
+                               chat ? jinja_of(*chat, tokenizer) : "",
+                               trained.header.companions};
   check_dtype(format, exported.dtype);
   format.check(exported);
   make_output(options.out, format.folder, options.force);

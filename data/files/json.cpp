@@ -64,3 +64,21 @@ double shortest(float x) {
   std::to_chars(digits, digits + sizeof digits - 1, x);
   return std::strtod(digits, nullptr);  // libc++ 19 has no from_chars for floating-point numbers
 }
+
+json text_to_json(const std::string& text) {
+  for (size_t i = 0; i < text.size();)
+    if (!next_code_point(text, i)) return std::vector<unsigned char>(text.begin(), text.end());
+  return text;
+}
+
+std::string text_from_json(const json& value) {
+  if (value.is_string()) return value;
+  if (!value.is_array()) return to_text(value);
+  std::string bytes;
+  for (const json& byte : value) {
+    const auto number = integer_between(byte, 0, 255);
+    if (!number) throw std::invalid_argument("a text has a byte outside 0 to 255");
+    bytes += static_cast<char>(*number);
+  }
+  return bytes;
+}

@@ -33,5 +33,10 @@ std::string to_text(const nlohmann::ordered_json& value, int indent = -1);
 // Writes JSON on one line, in ASCII. Bytes that are not UTF-8 become U+FFFD.
 std::string to_ascii(const nlohmann::ordered_json& value);
 
+// A text as JSON: a string, or a list of bytes if it is not UTF-8. text_from_json() throws std::invalid_argument if the
+// value is a list with anything but bytes, and returns other values as they are written.
+nlohmann::json text_to_json(const std::string& text);
+std::string text_from_json(const nlohmann::json& value);
+
 // Returns the double that the shortest digits of x denote: 1e-5f becomes 1e-5.
 double shortest(float x);

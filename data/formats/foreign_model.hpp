@@ -1,10 +1,14 @@
 #pragma once
 // Models in other programs' formats: what a reader returns and what a writer receives.
 
+#include <map>
 #include <string>
 
 #include "data/tokenizer/tokenizer.hpp"
 #include "layers/model/model.hpp"
+
+// Files that came with a model and that its own program reads: names and contents. train_gpt hands them on.
+using CompanionFiles = std::map<std::string, std::string>;
 
 // A model in another program's file or folder. Opening it checks its header and the shape of every tensor before it
 // allocates anything. Throws std::runtime_error in one line that names the file.
@@ -15,6 +19,7 @@ class ForeignModel {
   virtual const Config& config() const = 0;  // resolved
   virtual const char* preset() const = 0;    // our preset with the same wiring
   virtual Tokenizer tokenizer() const = 0;   // throws std::runtime_error if none can be read
+  virtual CompanionFiles companions() const { return {}; }
   // Fills the weights of a model with this Config. Throws if a number is not finite.
   virtual void load(Model& model) const = 0;
 };
@@ -27,4 +32,5 @@ struct ExportedModel {
   std::string dtype;  // one of Format::dtypes
   int end = -1;                    // the token that ends a text or an answer; -1: as the tokenizer says
   std::string chat_template = {};  // in Jinja, for a model that has learned conversations
+  CompanionFiles companions = {};
 };

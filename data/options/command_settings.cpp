@@ -162,7 +162,7 @@ void describe_export(SettingTable<ExportOptions>& t) {
   t.text("to", &ExportOptions::to, "FORMAT", "output format").choices = format_names();
   auto& dtype = t.text("dtype", &ExportOptions::dtype, "TYPE", "number type of the weights");
   dtype.choices = format_dtypes();
-  dtype.shown = "f32";
+  dtype.shown = "as the model came, or f32";
   t.flag("lora-merge", &ExportOptions::lora_merge,
          "add the adapters of --lora to the weights (default for hf: adapters alone)");
   t.flag("force", &ExportOptions::force, "overwrite what is in --out");

@@ -21,32 +21,14 @@ std::string lines_of(const TrainOptions& in_force, const TrainOptions& given, bo
   return text;
 }
 
-json json_of(const std::string& text) {
-  for (size_t i = 0; i < text.size();)
-    if (!next_code_point(text, i)) return std::vector<unsigned char>(text.begin(), text.end());
-  return text;
-}
-
 // A value of the setting.
 json json_of(const Setting& s, const std::string& value) {
   if (!s.list && !value.starts_with('"')) return parse_json(value);  // a number, true or false
   const std::vector<std::string> values = read_toml("value = " + value).at(0).values;
-  if (!s.list) return json_of(values.at(0));
+  if (!s.list) return text_to_json(values.at(0));
   json list = json::array();
-  for (const std::string& value : values) list.push_back(json_of(value));
+  for (const std::string& value : values) list.push_back(text_to_json(value));
   return list;
-}
-
-std::string text_of(const json& value) {
-  if (value.is_string()) return value;
-  if (!value.is_array()) return to_text(value);
-  std::string bytes;
-  for (const json& byte : value) {
-    const auto number = integer_between(byte, 0, 255);
-    if (!number) throw std::invalid_argument("a text has a byte outside 0 to 255");
-    bytes += static_cast<char>(*number);
-  }
-  return bytes;
 }
 
 }  // namespace
@@ -69,13 +51,13 @@ json to_json(const TrainOptions& in_force) {
 
 TrainOptions train_options_of(const json& given) {
   TrainOptions o;
-  o.config = preset_config(text_of(given.at("preset")), text_of(given.at("size")));
+  o.config = preset_config(text_from_json(given.at("preset")), text_from_json(given.at("size")));
   for (const auto& [name, value] : given.items()) {
     const TrainSetting* s = find_setting(train_settings(), name);
     if (!s) throw std::invalid_argument("there is no setting '" + name + "'");
     if (s->list && !value.is_array()) throw std::invalid_argument("the setting '" + name + "' is a list");
-    if (!s->list) s->set(o, text_of(value));
-    else for (const json& item : value) s->set(o, text_of(item));
+    if (!s->list) s->set(o, text_from_json(value));
+    else for (const json& item : value) s->set(o, text_from_json(item));
   }
   complete(o);
   return o;

@@ -6,8 +6,11 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "data/files/json.hpp"
+#include "data/formats/huggingface/companions.hpp"
 #include "data/options/options.hpp"
 #include "data/options/settings_file.hpp"
+#include "data/strings/utf8.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/model/model.hpp"
@@ -27,6 +30,23 @@ double number(const json& j, const char* key, double otherwise) {
   return x.get<double>();
 }
 
+json to_json(const CompanionFiles& files) {
+  json values = json::object();
+  for (const auto& [name, text] : files) values[name] = text_to_json(text);
+  return values;
+}
+
+CompanionFiles companions_of(const json& values) {
+  CompanionFiles files;
+  const auto& names = companion_names();
+  for (const auto& [name, text] : values.items()) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw std::runtime_error("it has a file that came with no model: " + in_quotes(name));
+    files[name] = text_from_json(text);
+  }
+  return files;
+}
+
 }  // namespace
 
 uint64_t whole_number(const json& fields, const char* key, uint64_t most) {
@@ -37,7 +57,7 @@ uint64_t whole_number(const json& fields, const char* key, uint64_t most) {
 }
 
 json to_json(const CheckpointHeader& h) {
-  return {{"settings", to_json(h.options)},
+  json fields = {{"settings", to_json(h.options)},
           {"optimizer", h.optimizer},
           {"converses", h.converses},
           {"answers", h.answers},
@@ -49,6 +69,8 @@ json to_json(const CheckpointHeader& h) {
           {"best_step", h.best_step},
           {"unwritten_row", h.unwritten_row},
           {"data", h.data_fingerprint}};
+  if (!h.companions.empty()) fields["companions"] = to_json(h.companions);
+  return fields;
 }
 
 // The best step is kept even if the best loss is null.
@@ -72,6 +94,7 @@ CheckpointHeader header_of(const json& j, const TrainOptions& options) {
   h.unwritten_row = j.value("unwritten_row", "");
   if (h.unwritten_row.find_first_not_of("0123456789+-.e,") != h.unwritten_row.npos)
     throw std::runtime_error("unwritten_row is not a row");
+  h.companions = companions_of(j.value("companions", json::object()));
   h.data_fingerprint = whole_number(j, "data", kAny);
   const double tokens = double(h.step) * h.options.batch * h.options.accumulate * h.options.config.context;
   if (tokens > 4e18) throw std::runtime_error("it has seen more tokens than can be counted");

@@ -13,6 +13,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "data/files/files.hpp"
+#include "data/formats/foreign_model.hpp"
 #include "data/options/options.hpp"
 #include "data/tokenizer/tokenizer.hpp"
 #include "layers/config/tensors.hpp"
@@ -31,6 +32,7 @@ struct CheckpointHeader {
   bool optimizer = false;  // the file has the optimizer's state
   bool converses = false;  // the model has learned conversations, written as options.chat says
   bool answers = false;    // some of the text was not learned: prompts
+  CompanionFiles companions;  // of the model that training began with
 
   const ChatTemplate* chat() const { return converses ? options.chat : nullptr; }
 };

@@ -118,6 +118,13 @@ TrainOptions essence(Config c) {
   return options;
 }
 
+// Calls f for each setting of the model by which the two differ.
+template <class F>
+void each_difference(const TrainOptions& a, const TrainOptions& b, const F& f) {
+  for (const TrainSetting& s : train_settings())
+    if (s.model && s.value(a) != s.value(b)) f(s);
+}
+
 // Returns "--window 64 instead of 0" for each option that config.json cannot hold.
 std::vector<std::string> losses(const Architecture& architecture, const Config& config) {
   TrainOptions given = essence(config), kept;
@@ -127,9 +134,9 @@ std::vector<std::string> losses(const Architecture& architecture, const Config& 
     return std::vector<std::string>(train_settings().size(), plain_text(error));  // any other class is nearer
   }
   std::vector<std::string> list;
-  for (const TrainSetting& s : train_settings())
-    if (const std::string ours = s.value(given), theirs = s.value(kept); s.model && ours != theirs)
-      list.push_back("--" + s.name + " " + ours + " (it has " + theirs + ")");
+  each_difference(given, kept, [&](const TrainSetting& s) {
+    list.push_back("--" + s.name + " " + s.value(given) + " (it has " + s.value(kept) + ")");
+  });
   return list;
 }
 
@@ -141,6 +148,12 @@ Config with_biases(Config c) {
 }
 
 }  // namespace
+
+bool same_model(const Config& a, const Config& b) {
+  bool same = true;
+  each_difference(essence(a), essence(b), [&](const TrainSetting&) { same = false; });
+  return same;
+}
 
 Expressed expressed(const Config& config, const std::vector<Architecture>& rows, const std::string& kind) {
   if (config.placement_row->streams != StreamRule::single)

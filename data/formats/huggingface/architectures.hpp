@@ -25,6 +25,9 @@ const Architecture* find_architecture(const nlohmann::json& file);  // by its co
 Config config_of(const Architecture& architecture, const nlohmann::json& file);
 nlohmann::json config_json(const Architecture& architecture, const Config& config);
 
+// True if models with these settings and the same weights compute the same.
+bool same_model(const Config& a, const Config& b);
+
 // The first row that computes the same as a model with this Config.
 struct Expressed {
   const Architecture& architecture;

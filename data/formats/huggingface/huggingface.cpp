@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "architectures.hpp"
+#include "companions.hpp"
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/formats/foreign_tensors.hpp"
@@ -113,6 +114,7 @@ class HuggingFaceModel : public ForeignModel {
   const Config& config() const override { return config_; }
   const char* preset() const override { return architecture_->preset; }
   Tokenizer tokenizer() const override;
+  CompanionFiles companions() const override { return read_companions(folder_); }
   void load(Model& model) const override;
 
  private:
@@ -236,18 +238,48 @@ json end_of(const ExportedModel& exported) {
   return exported.end >= 0 ? json(exported.end) : end_of_text(exported.tokenizer);
 }
 
-void write_tokenizer(const std::string& folder, const ExportedModel& exported, int context) {
+// The values that training has decided: what ends an answer, and how a conversation is written.
+json decided_tokens(const ExportedModel& exported) {
+  if (exported.chat_template.empty()) return json::object();
+  return {{"eos_token_id", end_of(exported)}};
+}
+
+json tokenizer_config(const ExportedModel& exported, int context) {
   const Tokenizer& tokenizer = exported.tokenizer;
-  const std::string text = tokenizer_text(tokenizer);
-  if (text.empty()) return;
   json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                  {"clean_up_tokenization_spaces", false},
                  {"model_max_length", context}};
   for (const auto& [name, token] : {std::pair("bos_token", begin_of(tokenizer)), {"eos_token", end_of(exported)}})
     if (!token.is_null()) config[name] = tokenizer.name_of_special(token);
   if (!exported.chat_template.empty()) config["chat_template"] = exported.chat_template;
+  return config;
+}
+
+// Writes the files that came with the model. If it has learned conversations, they say how it writes them.
+void write_companions(const std::string& folder, const ExportedModel& exported, int context) {
+  const bool talks = !exported.chat_template.empty();
+  for (const auto& [name, text] : exported.companions) {
+    const std::string path = folder + "/" + name;
+    if (path == folder + kConfig || (talks && name.starts_with("chat_template"))) continue;
+    json values = json::object();
+    if (talks && name == "generation_config.json") values = decided_tokens(exported);
+    if (talks && name == "tokenizer_config.json") {
+      const json own = tokenizer_config(exported, context);
+      for (const char* key : {"chat_template", "eos_token"})
+        if (own.contains(key)) values[key] = own.at(key);
+    }
+    write_file(path, values.empty() ? text : with_values(text, values));
+  }
+}
+
+// Writes the files of a tokenizer that did not come with the model.
+void write_tokenizer(const std::string& folder, const ExportedModel& exported, int context) {
+  const std::string text = tokenizer_text(exported.tokenizer);
+  if (text.empty()) return;
   write_file(folder + "/tokenizer.json", text);
-  write_json(folder + "/tokenizer_config.json", config);
+  const bool talks = !exported.chat_template.empty();
+  if (exported.companions.empty() || (talks && !exported.companions.contains("tokenizer_config.json")))
+    write_json(folder + "/tokenizer_config.json", tokenizer_config(exported, context));
 }
 
 bool is_ours(const Architecture& architecture) { return std::string_view(architecture.model_class) == kModelingClass; }
@@ -258,12 +290,22 @@ std::string described(const Expressed& as) {
          ")";
 }
 
+// All classes, beginning with this one. A model may fit several, and goes back as the one that it came as.
+std::vector<Architecture> first_of(const Architecture* first) {
+  std::vector<Architecture> rows = architectures();
+  if (!first) return rows;
+  const auto at = rows.begin() + (first - architectures().data());
+  std::rotate(rows.begin(), at, at + 1);
+  return rows;
+}
+
 }  // namespace
 
 std::string write_huggingface(const std::string& folder, const ExportedModel& exported) {
   if (exported.model.config.lora_rank > 0) return write_adapters(folder, exported);
   const Model& model = exported.model;
-  const Expressed as = expressed(model.config);
+  const std::vector<Architecture> classes = first_of(architecture_of(exported.companions));
+  const Expressed as = expressed(model.config, classes);
   const Architecture& architecture = as.architecture;
   const Config& config = as.config;
   const auto tensors = foreign_tensors(architecture, config);
@@ -274,23 +316,31 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
                     }});
   const FloatType& type = find_float_type(exported.dtype);
   write_safetensors(folder + kWeights, rows, kExportMetadata, type);
-  json file = config_json(architecture, config);
-  file["torch_dtype"] = type.torch;
   const json begin = begin_of(exported.tokenizer), end = end_of(exported);
+  const CompanionFiles& companions = exported.companions;
+  json file = config_json(architecture, config), decided = decided_tokens(exported);
+  file["torch_dtype"] = type.torch;
   file["bos_token_id"] = begin;
   file["eos_token_id"] = end;
-  if (!exported.tokenizer.bpe()) file[kTokenizer] = to_json(exported.tokenizer);
-  write_json(folder + kConfig, file);
-  write_json(folder + "/generation_config.json", {{"bos_token_id", begin}, {"eos_token_id", end}});
+  if (companions.empty() && !exported.tokenizer.bpe()) decided[kTokenizer] = to_json(exported.tokenizer);
+  file.update(decided);
+  write_file(folder + kConfig, config_text(companions, architecture, config, file, decided));
+  if (companions.empty())
+    write_json(folder + "/generation_config.json", {{"bos_token_id", begin}, {"eos_token_id", end}});
+  write_companions(folder, exported, config.context);
   write_tokenizer(folder, exported, config.context);
   if (is_ours(architecture)) write_file(folder + "/" + kModelingFile, modeling_text());
   return described(as) + ", " + counted(static_cast<double>(count_parameters(model.table)), "parameter") +
-         ", in " + type.torch + (exported.tokenizer.pieces() ? kNoTokenizer : "");
+         ", in " + type.torch +
+         (exported.tokenizer.pieces() && !companions.contains("tokenizer.model") ? kNoTokenizer : "");
 }
 
 std::vector<std::string> files_of_huggingface() {
-  return {kConfig + 1,    "generation_config.json", "tokenizer.json",            "tokenizer_config.json",
-          kModelingFile, "adapter_config.json",    "adapter_model.safetensors", kWeights + 1};
+  std::vector<std::string> names = companion_names();
+  for (const char* more : {"tokenizer.json", kModelingFile, "adapter_config.json", "adapter_model.safetensors",
+                           kWeights + 1})
+    names.push_back(more);
+  return names;
 }
 
 bool is_huggingface_export(const std::string& folder) {

@@ -1,0 +1,106 @@
+#include "companions.hpp"
+
+#include <filesystem>
+#include <stdexcept>
+#include <string_view>
+
+#include "architectures.hpp"
+#include "data/files/files.hpp"
+#include "data/files/json.hpp"
+#include "data/formats/float_types.hpp"
+#include "modeling.hpp"
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kConfigFile = "config.json";
+constexpr size_t kLargestCompanion = 64 << 20;  // bytes
+
+// config.json as it came; null if there is none.
+json came_as(const CompanionFiles& files) {
+  const auto config = files.find(kConfigFile);
+  return config == files.end() ? json() : parse_json(config->second);
+}
+
+// transformers 5 says dtype, and earlier versions torch_dtype.
+const char* dtype_key(const json& file) { return file.contains("dtype") ? "dtype" : "torch_dtype"; }
+
+bool is_token(const std::string& key) { return key.ends_with("_token_id"); }
+
+// `file` with the values of `own` that differ from `before`, what train_gpt would have written at first.
+json with_changes(json file, const json& before, const json& own) {
+  for (const auto& [key, value] : own.items())
+    if (!is_token(key) && (!before.contains(key) || before.at(key) != value)) file[key] = value;
+  return file;
+}
+
+bool describes(const json& file, const Config& config) {
+  const Architecture* row = find_architecture(file);
+  try {
+    return row && same_model(config_of(*row, file), config);
+  } catch (const std::exception&) {  // the old values and the new ones contradict each other
+    return false;
+  }
+}
+
+}  // namespace
+
+const std::vector<std::string>& companion_names() {
+  static const std::vector<std::string> names = {
+      kConfigFile,          "generation_config.json", "tokenizer_config.json", "special_tokens_map.json",
+      "added_tokens.json",  "vocab.json",             "merges.txt",            "tokenizer.model",
+      "chat_template.json", "chat_template.jinja"};
+  return names;
+}
+
+CompanionFiles read_companions(const std::string& folder) {
+  CompanionFiles files;
+  for (const std::string& name : companion_names()) {
+    const std::string path = folder + "/" + name;
+    if (fs::is_regular_file(path)) files[name] = read_file(path, kLargestCompanion);
+  }
+  const json file = came_as(files);
+  if (file.value("model_type", json()) == kModelingType) files.clear();  // its config.json has nothing else
+  return files;
+}
+
+const Architecture* architecture_of(const CompanionFiles& files) {
+  const json file = came_as(files);
+  return file.is_null() ? nullptr : find_architecture(file);
+}
+
+std::string dtype_of(const CompanionFiles& files) {
+  const json file = came_as(files), type = file.is_null() ? json() : file.value(dtype_key(file), json());
+  for (const FloatType* row : {&kFloat32, &kFloat16, &kBfloat16})
+    if (type == row->torch) return row->name;
+  return "";
+}
+
+std::string config_text(const CompanionFiles& files, const Architecture& architecture, const Config& config,
+                        const json& own, const json& decided) {
+  const json came = came_as(files);
+  const Architecture* row = came.is_null() ? nullptr : find_architecture(came);
+  if (!row || std::string_view(row->model_class) != architecture.model_class) return to_text(own, 2) + "\n";
+  json values = decided;
+  values[dtype_key(came)] = own.at("torch_dtype");
+  if (describes(came, config)) return with_values(files.at(kConfigFile), values);
+  json before = config_json(*row, config_of(*row, came));
+  before["torch_dtype"] = own.at("torch_dtype");  // is in `values`
+  json file = with_changes(came, before, own);
+  if (!describes(file, config)) {
+    file = own;
+    for (const auto& [key, value] : came.items())
+      if (is_token(key)) file[key] = value;
+  }
+  file.update(values);
+  return to_text(file, 2) + "\n";
+}
+
+std::string with_values(const std::string& text, const json& values) {
+  const json before = parse_json(text);
+  json file = before;
+  file.update(values);
+  return file == before ? text : to_text(file, 2) + "\n";
+}

@@ -1,0 +1,33 @@
+#pragma once
+// The files of a folder of transformers that train_gpt does not compute with: they travel with the model, and export
+// writes them again. config.json is one of them, because it has more than a Config.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "data/formats/foreign_model.hpp"
+
+struct Architecture;
+
+// The names of these files.
+const std::vector<std::string>& companion_names();
+
+// Reads those that the folder has. Throws std::runtime_error if one of them cannot be read or has more than 64 MB.
+CompanionFiles read_companions(const std::string& folder);
+
+// Returns the class that the model came as, or null.
+const Architecture* architecture_of(const CompanionFiles& files);
+
+// Returns the number type that the weights came in, "f32", "f16" or "bf16", or "" if config.json does not tell.
+std::string dtype_of(const CompanionFiles& files);
+
+// Returns the text of config.json for a model of this class. `own` is what train_gpt writes for it. If the model came
+// as this class, the text is the one that it came with, except for the values that have changed since and those in
+// `decided`.
+std::string config_text(const CompanionFiles& files, const Architecture& architecture, const Config& config,
+                        const nlohmann::json& own, const nlohmann::json& decided);
+
+// Returns the text of another JSON file that the model came with, with these values. The text is the same if they are.
+std::string with_values(const std::string& text, const nlohmann::json& values);
