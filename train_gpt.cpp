@@ -79,6 +79,7 @@ Plan make_plan(const Command& given, const Group& group, const Place& place) {
   CheckpointHeader start = o.resume ? from : CheckpointHeader();
   start.options = o;
   start.companions = from.companions;
+  start.came_dtype = from.came_dtype;
   return {command, start, std::move(data), lines};
 }
 

@@ -7,6 +7,7 @@
 #include "data/files/json.hpp"
 #include "data/formats/huggingface/architectures.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
+#include "data/run_directory/checkpoint.hpp"
 #include "message.hpp"
 #include "program.hpp"
 #include "random_model.hpp"
@@ -119,4 +120,15 @@ TEST_CASE("a model goes back as the class that it came as", "[companions][progra
   f.write("mistral/config.json", file.dump());
   must(f, "export mistral --to hf --out back");
   CHECK(json::parse(f.read("back/config.json")).at("model_type") == "mistral");
+}
+
+TEST_CASE("a checkpoint holds no file that comes with no model", "[companions]") {
+  const CameIn f;
+  const CheckpointHeader header = read_checkpoint_header(f.path("in"));
+  json fields = to_json(header);
+  CHECK(header_of(fields, header.options).companions == header.companions);
+  CHECK(header_of(fields, header.options).came_dtype == "bf16");
+  fields["companions"]["../evil"] = "";
+  CHECK(message_of<std::runtime_error>([&] { header_of(fields, header.options); }) ==
+        "it has a file that came with no model: '../evil'");
 }

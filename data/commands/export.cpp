@@ -8,7 +8,6 @@
 
 #include "data/files/files.hpp"
 #include "data/formats/formats.hpp"
-#include "data/formats/huggingface/companions.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 
@@ -85,8 +84,8 @@ int end_of_text(const CheckpointHeader& header) {
 // Returns the number type to write: the one that was asked for, or the one that the model came in.
 std::string exported_dtype(const ExportOptions& options, const Format& format, const CheckpointHeader& header) {
   if (!options.dtype.empty()) return options.dtype;
-  const std::string came = dtype_of(header.companions);
-  return std::find(format.dtypes.begin(), format.dtypes.end(), came) == format.dtypes.end() ? format.dtypes[0] : came;
+  const bool known = std::find(format.dtypes.begin(), format.dtypes.end(), header.came_dtype) != format.dtypes.end();
+  return known ? header.came_dtype : format.dtypes[0];
 }
 
 }  // namespace
@@ -105,7 +104,8 @@ void run_export(const ExportOptions& options) {
                                exported_dtype(options, format, trained.header),
                                end_of_text(trained.header),
                                chat ? jinja_of(*chat, tokenizer) : "",
-                               trained.header.companions};
+                               trained.header.companions,
+                               trained.header.came_dtype};
   check_dtype(format, exported.dtype);
   format.check(exported);
   make_output(options.out, format.folder, options.force);

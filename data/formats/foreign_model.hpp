@@ -20,6 +20,7 @@ class ForeignModel {
   virtual const char* preset() const = 0;    // our preset with the same wiring
   virtual Tokenizer tokenizer() const = 0;   // throws std::runtime_error if none can be read
   virtual CompanionFiles companions() const { return {}; }
+  virtual std::string dtype() const { return ""; }  // of the weights, as in --dtype; "" if export need not know
   // Fills the weights of a model with this Config. Throws if a number is not finite.
   virtual void load(Model& model) const = 0;
 };
@@ -32,5 +33,7 @@ struct ExportedModel {
   std::string dtype;  // one of Format::dtypes
   int end = -1;                    // the token that ends a text or an answer; -1: as the tokenizer says
   std::string chat_template = {};  // in Jinja, for a model that has learned conversations
+  // If the model came from another program:
   CompanionFiles companions = {};
+  std::string came_dtype = {};
 };

@@ -241,6 +241,7 @@ CheckpointHeader imported_header(const std::string& path, const Format& format) 
   if (h.tokenizer.reads_token_files()) h.options.tokenizer = fs::absolute(folder).lexically_normal().string();
   h.options.separator = h.tokenizer.separator();
   h.companions = from->companions();
+  h.came_dtype = from->dtype();
   if (h.tokenizer.vocabulary() > from->config().vocab_size)
     throw std::runtime_error(path + " has a tokenizer with more tokens than its model");
   return h;

@@ -70,6 +70,7 @@ json to_json(const CheckpointHeader& h) {
           {"unwritten_row", h.unwritten_row},
           {"data", h.data_fingerprint}};
   if (!h.companions.empty()) fields["companions"] = to_json(h.companions);
+  if (!h.came_dtype.empty()) fields["came_dtype"] = h.came_dtype;
   return fields;
 }
 
@@ -95,6 +96,7 @@ CheckpointHeader header_of(const json& j, const TrainOptions& options) {
   if (h.unwritten_row.find_first_not_of("0123456789+-.e,") != h.unwritten_row.npos)
     throw std::runtime_error("unwritten_row is not a row");
   h.companions = companions_of(j.value("companions", json::object()));
+  h.came_dtype = j.value("came_dtype", "");
   h.data_fingerprint = whole_number(j, "data", kAny);
   const double tokens = double(h.step) * h.options.batch * h.options.accumulate * h.options.config.context;
   if (tokens > 4e18) throw std::runtime_error("it has seen more tokens than can be counted");

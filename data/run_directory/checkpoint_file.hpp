@@ -32,7 +32,9 @@ struct CheckpointHeader {
   bool optimizer = false;  // the file has the optimizer's state
   bool converses = false;  // the model has learned conversations, written as options.chat says
   bool answers = false;    // some of the text was not learned: prompts
-  CompanionFiles companions;  // of the model that training began with
+  // Of the model of another program that training began with:
+  CompanionFiles companions;
+  std::string came_dtype;
 
   const ChatTemplate* chat() const { return converses ? options.chat : nullptr; }
 };

@@ -5,3 +5,7 @@ $(OUT)/dev/peers/peers: %: %.o $(OUT)/dev/peers/debug_state.o $(LIBRARY)
 .PHONY: check-vocabularies
 check-vocabularies: $(VENV)/.gguf build/train_gpt  ## compare our tokens with llama.cpp's test vectors
 	@$(PYTHON) dev/peers/vocabularies.py $(ARGS)
+
+.PHONY: check-hub
+check-hub: $(VENV)/.huggingface build/train_gpt  ## try 40 published models: in, three steps of training, and back
+	@$(PYTHON) dev/peers/hub.py $(ARGS)

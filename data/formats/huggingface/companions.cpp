@@ -7,7 +7,6 @@
 #include "architectures.hpp"
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
-#include "data/formats/float_types.hpp"
 #include "modeling.hpp"
 
 using nlohmann::json;
@@ -71,20 +70,13 @@ const Architecture* architecture_of(const CompanionFiles& files) {
   return file.is_null() ? nullptr : find_architecture(file);
 }
 
-std::string dtype_of(const CompanionFiles& files) {
-  const json file = came_as(files), type = file.is_null() ? json() : file.value(dtype_key(file), json());
-  for (const FloatType* row : {&kFloat32, &kFloat16, &kBfloat16})
-    if (type == row->torch) return row->name;
-  return "";
-}
-
 std::string config_text(const CompanionFiles& files, const Architecture& architecture, const Config& config,
-                        const json& own, const json& decided) {
+                        const json& own, const json& decided, bool changed_dtype) {
   const json came = came_as(files);
   const Architecture* row = came.is_null() ? nullptr : find_architecture(came);
   if (!row || std::string_view(row->model_class) != architecture.model_class) return to_text(own, 2) + "\n";
   json values = decided;
-  values[dtype_key(came)] = own.at("torch_dtype");
+  if (came.contains(dtype_key(came)) || changed_dtype) values[dtype_key(came)] = own.at("torch_dtype");
   if (describes(came, config)) return with_values(files.at(kConfigFile), values);
   json before = config_json(*row, config_of(*row, came));
   before["torch_dtype"] = own.at("torch_dtype");  // is in `values`

@@ -20,14 +20,11 @@ CompanionFiles read_companions(const std::string& folder);
 // Returns the class that the model came as, or null.
 const Architecture* architecture_of(const CompanionFiles& files);
 
-// Returns the number type that the weights came in, "f32", "f16" or "bf16", or "" if config.json does not tell.
-std::string dtype_of(const CompanionFiles& files);
-
 // Returns the text of config.json for a model of this class. `own` is what train_gpt writes for it. If the model came
 // as this class, the text is the one that it came with, except for the values that have changed since and those in
-// `decided`.
+// `decided`. It says the number type if it did before, or if that has changed.
 std::string config_text(const CompanionFiles& files, const Architecture& architecture, const Config& config,
-                        const nlohmann::json& own, const nlohmann::json& decided);
+                        const nlohmann::json& own, const nlohmann::json& decided, bool changed_dtype);
 
 // Returns the text of another JSON file that the model came with, with these values. The text is the same if they are.
 std::string with_values(const std::string& text, const nlohmann::json& values);

@@ -115,6 +115,7 @@ class HuggingFaceModel : public ForeignModel {
   const char* preset() const override { return architecture_->preset; }
   Tokenizer tokenizer() const override;
   CompanionFiles companions() const override { return read_companions(folder_); }
+  std::string dtype() const override;
   void load(Model& model) const override;
 
  private:
@@ -152,6 +153,14 @@ Tokenizer HuggingFaceModel::tokenizer() const {
   if (config_.vocab_size != 256)
     throw std::runtime_error(folder_ + " has no tokenizer that train_gpt reads: copy a tokenizer.json into it");
   return Tokenizer::bytes();
+}
+
+std::string HuggingFaceModel::dtype() const {
+  const auto smaller = [](const StoredTensor& a, const StoredTensor& b) { return a.size() < b.size(); };
+  const auto largest = std::max_element(tensors_.all().begin(), tensors_.all().end(), smaller);
+  for (const FloatType* type : {&kFloat32, &kFloat16, &kBfloat16})
+    if (largest != tensors_.all().end() && largest->type_name == type->stored) return type->name;
+  return "";
 }
 
 // Throws if the two tied matrices differ: transformers does not tie such matrices, whatever config.json says.
@@ -324,7 +333,8 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
   file["eos_token_id"] = end;
   if (companions.empty() && !exported.tokenizer.bpe()) decided[kTokenizer] = to_json(exported.tokenizer);
   file.update(decided);
-  write_file(folder + kConfig, config_text(companions, architecture, config, file, decided));
+  write_file(folder + kConfig, config_text(companions, architecture, config, file, decided,
+                                           exported.dtype != exported.came_dtype));
   if (companions.empty())
     write_json(folder + "/generation_config.json", {{"bos_token_id", begin}, {"eos_token_id", end}});
   write_companions(folder, exported, config.context);
