@@ -9,6 +9,9 @@ Trains a model of each architecture for a few steps, exports it in each number t
 - llama.cpp finds the same tokens in a text, and the loss of `train_gpt eval` on it, within BOUND;
 - llama.cpp's chat writes a conversation with the tokens that the model has learned, and gets its greedy answer;
 - numbers in f16, bf16 and q8_0 have the bits that `gguf.quants` makes of those in f32;
+- a file whose matrices llama.cpp has quantized, in all formats that `train_gpt` reads, has the same loss in both, and
+  the numbers that `gguf.quants` reads;
+- test/gguf/types.gguf holds numbers that llama.cpp quantizes, and what `gguf.quants` reads;
 - the files in test/gguf, which are exports of test/huggingface, are what `train_gpt` writes, and have in llama.cpp the
   loss that `transformers` found in float64. --write writes them again.
 
@@ -16,6 +19,7 @@ Prints "N passed, N failed". Needs requirements-gguf.txt; skips with a message i
 """
 
 import argparse
+import ctypes
 import json
 import math
 import re
@@ -63,6 +67,13 @@ HARD = {
 # Tolerances of the loss: a few times the largest error seen, 4.6e-5 (llama.cpp has GELU as a table of halves), 5.8e-5,
 # 3.0e-4 and 9.0e-4.
 BOUND = {"f32": 1e-4, "f16": 5e-4, "bf16": 2e-3, "q8_0": 5e-3}
+# Formats that train_gpt reads. llama.cpp multiplies quantized matrices by rounded activations, so its loss differs.
+READ = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K".split()
+QUANTIZED = {
+    name: f"{CASES[name]} --channels 256 --heads 4 --hidden 256 --head-dim 64"
+    for name in ("gpt2", "llama", "qwen2", "qwen3", "olmo2", "mixtral", "qwen3moe", "olmoe", "gemma2")
+}  # fmt: skip
+QUANTIZED_BOUND = 2e-3  # 5.0e-4
 CHATS = {  # names of the cases → options
     "chatml": "--chat-template chatml", "chatml-bpe": "--chat-template chatml --preset llama --tokenizer bpe:300",
     "plain": "--chat-template plain", "plain-char": "--chat-template plain --tokenizer char --preset llama",
@@ -117,6 +128,22 @@ class LlamaCpp:
             rows = answer["completion_probabilities"][0]["top_logprobs"]
             nats -= next(row["logprob"] for row in rows if row["id"] == tokens[n])
         return nats / (len(tokens) - 1)
+
+
+def quantize(x, kind):
+    """Rounds rows of numbers as llama.cpp does."""
+    kind, x = gguf.GGMLQuantizationType[kind], np.ascontiguousarray(x, dtype=np.float32)
+    if kind.name in ("F32", "F16", "BF16"):
+        return gguf.quants.quantize(x, kind)
+    library = ctypes.CDLL(xllamacpp.xllamacpp.__file__)
+    run = library.ggml_quantize_chunk
+    run.restype = ctypes.c_size_t
+    run.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p] + [ctypes.c_int64] * 3 + [ctypes.c_void_p]
+    columns = x.shape[-1]
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    out = np.empty((*x.shape[:-1], columns // block * size), dtype=np.uint8)
+    run(kind, x.ctypes.data, out.ctypes.data, 0, x.size // columns, columns, None)
+    return out
 
 
 class Checks:
@@ -209,6 +236,70 @@ class Checks:
             error = np.abs(gguf.quants.dequantize(np.array(t.data), t.tensor_type).reshape(x.shape) - x).max()
             self.check(f"{name} {dtype}: {key}", same and error <= np.abs(x).max() / 100, f"other bits, error {error}")
 
+    def quantized(self, folder, name, options):
+        """Every format at once: one matrix after the other has the next."""
+        (folder / "text.txt").write_text(TEXT)
+        words = f"train text.txt {SIZES} {options} --steps 20 --out run --force"
+        status, _, message = self.run(folder, *words.split())
+        assert status == 0, message
+        assert self.run(folder, "export", "run", "--to", "gguf", "--out", "f32.gguf")[0] == 0
+        self.requantize(folder / "f32.gguf", folder / "mixed.gguf")
+        model = LlamaCpp(folder / "mixed.gguf")
+        window, tokens = self.window(model)
+        (folder / "window.txt").write_text(window)
+        _, text, message = self.run(folder, "eval", "mixed.gguf", "--data", "window.txt")
+        found = re.search(r"loss ([0-9.]+) nats", text)
+        loss, ours = model.loss(tokens), float(found[1]) if found else math.nan
+        detail = f"{loss:.6f}, and {ours:.6f} by eval {message}"
+        self.check(f"{name} quantized: loss", abs(loss - ours) < QUANTIZED_BOUND, detail)
+        self.worst["quantized"] = max(self.worst.get("quantized", 0), abs(loss - ours))
+        status, _, message = self.run(folder, *"export mixed.gguf --to gguf --out again.gguf --force".split())
+        self.check(f"{name} quantized: export", status == 0, message)
+        again = {t.name: t for t in gguf.GGUFReader(folder / "again.gguf").tensors}
+        for t in gguf.GGUFReader(folder / "mixed.gguf").tensors:
+            want = gguf.quants.dequantize(np.array(t.data), t.tensor_type)
+            got = np.array(again[t.name].data).reshape(want.shape)
+            close = np.abs(got - want).max() <= 2e-7 * np.abs(want).max()
+            self.check(f"{name} quantized: {t.name} {t.tensor_type.name}", close, np.abs(got - want).max())
+
+    @staticmethod
+    def requantize(source, target):
+        read = gguf.GGUFReader(source)
+        writer = gguf.GGUFWriter(target, read.fields["general.architecture"].contents())
+        for key, field in read.fields.items():
+            if not key.startswith("GGUF.") and key != "general.architecture":
+                of_elements = field.types[-1] if len(field.types) > 1 else None
+                writer.add_key_value(key, field.contents(), field.types[0], of_elements)
+        for i, t in enumerate(read.tensors):
+            matrix = len(t.shape) > 1 and "position" not in t.name and "gate_inp" not in t.name
+            kind = READ[i % len(READ)] if matrix else "F32"
+            data = quantize(np.array(t.data), kind)
+            raw = None if kind in ("F32", "F16") else gguf.GGMLQuantizationType[kind]
+            writer.add_tensor(t.name, data, raw_dtype=raw)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+
+    def types(self, folder, write):
+        """Writes 2 × 256 numbers in each format, and what gguf.quants reads."""
+        stored = TESTS / "gguf" / "types.gguf"
+        writer = gguf.GGUFWriter(folder / "types.gguf", "none")
+        x = np.random.default_rng(1).standard_normal((2, 256), dtype=np.float32)
+        x[1] = 0.1 * x[1] + 1
+        for name in READ:
+            kind, data = gguf.GGMLQuantizationType[name], quantize(x, name)
+            want = gguf.quants.dequantize(data.view(np.uint8) if name == "BF16" else data, kind).astype(np.float32)
+            writer.add_tensor(name.lower(), data, raw_dtype=None if name in ("F32", "F16") else kind)
+            writer.add_tensor(f"{name.lower()}.f32", want.reshape(x.shape))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        if write:
+            shutil.copy(folder / "types.gguf", stored)
+        self.check(f"{stored}: same bytes", (folder / "types.gguf").read_bytes() == stored.read_bytes(), "others")
+
     def fixture(self, folder, name, write):
         source, stored = TESTS / "huggingface" / name, TESTS / "gguf" / f"{name}.gguf"
         shutil.copytree(source, folder / name)
@@ -232,16 +323,21 @@ def main():
     parser = argparse.ArgumentParser(description="Checks exported GGUF files with llama.cpp.")
     parser.add_argument("--program", type=Path, default=Path(__file__).parent.parent / "build" / "train_gpt")
     parser.add_argument("--write", action="store_true", help="write test/gguf again")
-    parser.add_argument("cases", nargs="*", help="some of: " + " ".join([*CASES, *CHATS]))
+    parser.add_argument("cases", nargs="*", help="some of: " + " ".join([*CASES, *CHATS]) + ", or llama-quantized")
     arguments = parser.parse_args()
     checks = Checks(arguments.program.resolve())
     for name in FIXTURES:
         with tempfile.TemporaryDirectory() as folder:
             checks.fixture(Path(folder), name, arguments.write)
-    for name in arguments.cases or [*CASES, *CHATS]:
+    with tempfile.TemporaryDirectory() as folder:
+        checks.types(Path(folder), arguments.write)
+    quantized = {f"{name}-quantized": options for name, options in QUANTIZED.items()}
+    for name in arguments.cases or [*CASES, *quantized, *CHATS]:
         with tempfile.TemporaryDirectory() as folder:
             if name in CASES:
                 checks.case(Path(folder), name, CASES[name])
+            elif name in quantized:
+                checks.quantized(Path(folder), name, quantized[name])
             else:
                 checks.chat(Path(folder), name, CHATS[name])
     print("largest error of the loss: " + ", ".join(f"{kind} {error:.1e}" for kind, error in checks.worst.items()))

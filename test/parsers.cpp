@@ -8,6 +8,7 @@
 #include "data/corpus/corpus_files.hpp"
 #include "data/files/files.hpp"
 #include "data/formats/formats.hpp"
+#include "data/formats/gguf/gguf_model.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/formats/llama2c.hpp"
 #include "data/formats/llmc.hpp"
@@ -133,6 +134,12 @@ void read_class(const std::string& path) {
   }
 }
 
+void read_gguf(const std::string& path) {
+  const std::unique_ptr<ForeignModel> found = open_gguf(path);
+  use(*found);
+  if (const Tokenizer tokenizer = found->tokenizer(); !tokenizer.unread()) use(tokenizer);
+}
+
 }  // namespace
 
 const std::vector<Parser> kParsers = {
@@ -156,6 +163,7 @@ const std::vector<Parser> kParsers = {
     {"llmc", "model.bin", [](const std::string& path) { use(*open_llmc(path)); }},
     {"llama2c", "model.bin", [](const std::string& path) { use(*open_llama2c(path)); }},
     {"checkpoint", "checkpoint.safetensors", [](const std::string& path) { load_trained_model(path); }},
+    {"gguf", "model.gguf", read_gguf},
     {"config.toml", "config.toml", [](const std::string& path) { from_toml(read_file(path), path); }},
     {"metrics.csv", "metrics.csv", [](const std::string& path) { read_metrics(folder_of(path)); }},
     {"history", "history.jsonl", [](const std::string& path) { read_history(folder_of(path)); }},

@@ -398,7 +398,7 @@ TEST_CASE("a checkpoint that is damaged or does not fit is refused", "[program]"
   refused(good.substr(0, good.size() - 100), "truncated");
   refused(good.substr(0, 10), "not a checkpoint");
   refused("XXXX" + good.substr(4), "longer than 100 MB");
-  refused("GGUF" + good.substr(4), "is a GGUF file");
+  refused("GGUF" + good.substr(4), "of GGUF; train_gpt reads versions 2 and 3");
   refused(good.substr(0, 8) + "[" + good.substr(9), "not a checkpoint");
   std::string other = good;
   other[good.find(R"("version":"4")") + 11] = '9';

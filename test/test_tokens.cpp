@@ -275,7 +275,7 @@ TEST_CASE("tokenizers and models of other programs are named, with what to do", 
   CHECK_FALSE(contains(f.run("sample runs/none").err, "hub"));
   CHECK_FALSE(contains(f.run("sample nowhere").err, "hub"));
   f.write("m.gguf", "GGUF" + std::string(99, '\0'));
-  check_refused(f, "sample m.gguf", "m.gguf is a GGUF file, which train_gpt writes and does not read");
+  check_refused(f, "sample m.gguf", "m.gguf has version 0 of GGUF; train_gpt reads versions 2 and 3");
   f.write("ckpt.pt", "PK\x03\x04" + std::string(99, '\0'));
   check_refused(f, from + "ckpt.pt", "ckpt.pt is a PyTorch file, which train_gpt does not read");
   f.write("hf/config.json", R"({"model_type": "gpt2"})");

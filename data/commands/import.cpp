@@ -17,8 +17,8 @@ void run_import(const ImportOptions& options) {
   refuse_foreign_model(options.path);
   const Format* format = format_of(options.path);
   if (!format)
-    throw std::invalid_argument(options.path + " is no model that train_gpt reads: a folder of transformers, llm.c or "
-                                               "llama2.c");
+    throw std::invalid_argument(options.path + " is no model that train_gpt reads: a GGUF file, or a folder of "
+                                               "transformers, llm.c or llama2.c");
   const TrainedModel from = load_trained_model(options.path);
   std::string out = options.out;
   const DirectoryLock lock = claim_directory(out, "");

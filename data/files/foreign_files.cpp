@@ -37,8 +37,6 @@ constexpr Row kTexts[] = {
 };
 
 constexpr Row kModels[] = {
-    {0, "GGUF"sv, "a GGUF file, which train_gpt writes and does not read: name the folder of transformers that it was "
-     "made from", ""},
     {0, "PK\x03\x04"sv, "a PyTorch file, which train_gpt does not read because loading it can run code: save the model "
      "as safetensors, with save_pretrained(DIR) of transformers", ""},
     {0, "\x80\x02"sv, "a pickle of PyTorch, which train_gpt does not read because loading it can run code: save the "
@@ -86,6 +84,9 @@ std::string foreign_model(std::string_view start) {
 
 std::string foreign_tokenizer(std::string_view start) {
   if (is_tiktoken(start)) return "is a file of tiktoken, as Llama 3 has it: name the tokenizer.json of the same model";
+  if (start.starts_with("GGUF"))
+    return "is a GGUF file, whose tokenizer belongs to its model: name it with --init-from, or write its "
+           "tokenizer.json with export --to hf";
   return git_pointer(start);
 }
 

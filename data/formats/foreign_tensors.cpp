@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "data/strings/utf8.hpp"
 #include "layers/model/size.hpp"
 
 namespace {
@@ -38,12 +39,18 @@ std::string foreign_name(const ModuleRow& row, const TensorSpec& spec) {
   return name + "." + (spec.leaf() == "gain" ? "weight" : spec.leaf());
 }
 
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  std::string text;
+  for (const uint64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
+  return "(" + text + ")";
+}
+
 }  // namespace
 
-std::map<std::string, ForeignTensor> foreign_tensors(const Architecture& architecture, const Config& config) {
+ForeignTensors foreign_tensors(const Architecture& architecture, const Config& config) {
   Layout layout;
   declare_model(layout, config);
-  std::map<std::string, ForeignTensor> all;
+  ForeignTensors all;
   for (const TensorSpec& spec : layout.table()) {
     const ModuleRow row = module_row(architecture, spec);
     ForeignTensor& tensor = all[foreign_name(row, spec)];
@@ -68,4 +75,43 @@ std::vector<float> values_of(const ForeignTensor& tensor, const Config& config, 
           values[theirs] = from[ours];
         });
   return values;
+}
+
+uint64_t HeldTensor::size() const {
+  uint64_t n = 1;
+  for (const uint64_t d : shape) n *= d;
+  return n;
+}
+
+void require_tensors(const std::string& path, const std::string& header, const HeldTensors& held,
+                     const ForeignTensors& wanted) {
+  for (const auto& [name, tensor] : wanted) {
+    const auto found = held.find(name);
+    if (found == held.end()) throw std::runtime_error(path + " lacks the tensor '" + name + "'");
+    if (found->second.shape != tensor.shape())
+      throw std::runtime_error(found->second.file + ": " + in_quotes(name) + " has the shape " +
+                               shape_text(found->second.shape) + ", and " + header + " asks for " +
+                               shape_text(tensor.shape()));
+  }
+  for (const auto& [name, tensor] : held)
+    if (!wanted.contains(name))
+      throw std::runtime_error(tensor.file + " holds " + in_quotes(name) + ", which the model of " + header +
+                               " does not have");
+}
+
+void load_tensors(Model& model, const std::string& path, const HeldTensors& held, const ForeignTensors& wanted,
+                  const Config& config) {
+  std::map<std::string, size_t> offsets;
+  for (const TensorSpec& spec : model.table) offsets[spec.name] = spec.offset;
+  for (const auto& [name, tensor] : wanted) {
+    const HeldTensor& from = held.at(name);
+    std::vector<float> values(from.size());
+    from.read(values.data());
+    for (const ForeignTensor::Source& source : tensor.sources) {
+      float* ours = model.weights.get() + offsets.at(source.spec.name);
+      tensor.for_each(source, config, [&](size_t theirs, size_t i) { ours[i] = values[theirs]; });
+    }
+  }
+  if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
+    throw std::runtime_error(path + " cannot be used: " + bad->name + " is not finite");
 }

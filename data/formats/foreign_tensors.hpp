@@ -1,7 +1,9 @@
 #pragma once
-// Converts our tensors to the tensors of another program's model class, by its row in the table of architectures.
+// Converts our tensors to the tensors of another program's model class and back, by its row in the table of
+// architectures.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -38,8 +40,28 @@ struct ForeignTensor {
   }
 };
 
-// Returns all of their tensors by name.
-std::map<std::string, ForeignTensor> foreign_tensors(const Architecture& architecture, const Config& config);
+// All of their tensors by name.
+using ForeignTensors = std::map<std::string, ForeignTensor>;
+ForeignTensors foreign_tensors(const Architecture& architecture, const Config& config);
 
 // Returns the numbers of one tensor, row-major. Biases that our model lacks are zero.
 std::vector<float> values_of(const ForeignTensor& tensor, const Config& config, const Model& model);
+
+// A tensor that a file holds.
+struct HeldTensor {
+  std::string file;
+  std::vector<uint64_t> shape;
+  std::function<void(float* to)> read;  // converts all numbers to floats
+
+  uint64_t size() const;  // in elements
+};
+using HeldTensors = std::map<std::string, HeldTensor>;  // by name
+
+// Throws std::runtime_error unless `path` holds exactly these tensors. `header` is what describes the model there:
+// "config.json".
+void require_tensors(const std::string& path, const std::string& header, const HeldTensors& held,
+                     const ForeignTensors& wanted);
+
+// Fills the weights of a model with this Config. Throws std::runtime_error if a number is not finite.
+void load_tensors(Model& model, const std::string& path, const HeldTensors& held, const ForeignTensors& wanted,
+                  const Config& config);

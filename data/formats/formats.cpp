@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "data/formats/gguf/gguf.hpp"
+#include "data/formats/gguf/gguf_model.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/options/command_settings.hpp"
 #include "flat_weights.hpp"
@@ -16,7 +17,7 @@ const std::vector<Format>& formats() {
        .adapters = true, .is = is_huggingface_folder, .open = open_huggingface, .check = check_huggingface,
        .write = write_huggingface, .files = files_of_huggingface(), .is_export = is_huggingface_export},
       {.name = "gguf", .description = "file of llama.cpp", .dtypes = {"f32", "f16", "bf16", "q8_0"}, .folder = false,
-       .check = check_gguf, .write = write_gguf},
+       .is = is_gguf, .open = open_gguf, .check = check_gguf, .write = write_gguf},
       {.name = "llmc", .description = "folder of llm.c", .dtypes = {"f32", "bf16"}, .is = is_llmc, .open = open_llmc,
        .check = check_llmc, .write = write_llmc, .files = {kLlmcTokenizer, kFlatFile}, .is_export = is_llmc_export},
       {.name = "llama2c", .description = "folder of llama2.c", .is = is_llama2c, .open = open_llama2c,

@@ -238,7 +238,8 @@ CheckpointHeader imported_header(const std::string& path, const Format& format) 
   h.tokenizer = from->tokenizer();
   h.options.tokenizer = name_of_kind(h.tokenizer.kind());
   const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::absolute(path).parent_path();
-  if (h.tokenizer.reads_token_files()) h.options.tokenizer = fs::absolute(folder).lexically_normal().string();
+  if (h.tokenizer.reads_token_files())
+    h.options.tokenizer = fs::absolute(format.folder ? folder : fs::path(path)).lexically_normal().string();
   h.options.separator = h.tokenizer.separator();
   h.companions = from->companions();
   h.came_dtype = from->dtype();

@@ -119,6 +119,9 @@ std::string find_checkpoint(const std::string& file_or_run) {
     if (!found.empty()) return found;
     refuse_foreign_model(file_or_run);
     if (format_of(file_or_run)) return file_or_run;
+    for (const std::string& name : names_in(file_or_run))
+      if (name.ends_with(".gguf"))
+        throw std::runtime_error(file_or_run + " holds no checkpoint: name its GGUF file, " + file_or_run + "/" + name);
     throw std::runtime_error(file_or_run + " holds no checkpoint");
   }
   std::string newest;

@@ -1,11 +1,16 @@
 #include "gguf_architectures.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 
+#include "data/files/json.hpp"
 #include "data/formats/huggingface/modeling.hpp"
+#include "data/strings/utf8.hpp"
 #include "layers/config/placements.hpp"
+#include "layers/model/presets.hpp"
 
 using nlohmann::json;
 
@@ -13,44 +18,73 @@ namespace {
 
 // ---- keys ------------------------------------------------------------------------------------------------
 
-// A key that holds a member of Config.
+// A key that holds a member of Config. llama.cpp takes `absent` if a file lacks it. Without `absent`, it is required.
 template <class T>
-ConfigField key(const char* name, T Config::*member) {
-  return {[=](Config& c, const json& keys) { c.*member = keys.at(name); },
+ConfigField key(const char* name, T Config::*member, std::optional<T> absent = {}) {
+  return {[=](Config& c, const json& keys) {
+            if (keys.contains(name)) set_member(c.*member, name, keys.at(name));
+            else if (absent) c.*member = *absent;
+            else throw std::runtime_error(std::string(name) + " is missing");
+          },
           [=](json& keys, const Config& c) { keys[name] = c.*member; }};
 }
+
+constexpr int kDerived = 0;  // resolve() derives the size from others, as llama.cpp does
 
 // A key that repeats another key. It is written and not read.
 ConfigField written(const char* name, int Config::*member) {
   return {[](Config&, const json&) {}, [=](json& keys, const Config& c) { keys[name] = c.*member; }};
 }
 
-// A choice that has no key: the file's tensors show it.
-constexpr const char* kShown = "shown by tensors";
+// A choice that has no key. It is on if the file has the tensor, or, if `absent`, if the file lacks it.
+constexpr const char* kTensors = "names of tensors";
 template <class T>
-ConfigField shown(const char* name, T Config::*member) {
-  return {[=](Config& c, const json& keys) { c.*member = keys.at(kShown).at(name).template get<bool>(); },
-          [=](json& keys, const Config& c) { keys[kShown][name] = std::optional<bool>(c.*member).value(); }};
+ConfigField shown(const char* tensor, T Config::*member, bool absent = false) {
+  return {[=](Config& c, const json& keys) { c.*member = keys.at(kTensors).contains(tensor) != absent; },
+          [=](json& keys, const Config& c) {
+            keys[kTensors];
+            if (std::optional<bool>(c.*member).value() != absent) keys[kTensors][tensor] = true;
+          }};
+}
+
+// The file holds the gains that llama.cpp multiplies by, so a gain with an offset is stored as 1 + w. A file does not
+// show whether the gains had one. The preset's have it if those of the published models do.
+ConfigField offset_of_gains() {
+  constexpr const char* kGains = "gains have an offset";
+  return {[=](Config& c, const json& keys) { c.norm_unit_offset = keys.value(kGains, c.norm_unit_offset); },
+          [=](json& keys, const Config& c) { keys[kGains] = c.norm_unit_offset; }};
 }
 
 // The number of channels of a head that RoPE rotates.
 ConfigField rotated_channels() {
   constexpr const char* kKey = "rope.dimension_count";
-  return {[=](Config& c, const json& keys) { c.rope_fraction = keys.at(kKey).get<float>() / c.head_dim; },
+  return {[=](Config& c, const json& keys) {
+            int channels = 0;
+            if (keys.contains(kKey)) set_member(channels, kKey, keys.at(kKey));
+            const int width = c.head_dim > 0 ? c.head_dim : c.channels / std::max(c.n_head, 1);
+            c.rope_fraction = channels > 0 ? static_cast<float>(channels) / static_cast<float>(std::max(width, 1)) : 1;
+          },
           [=](json& keys, const Config& c) { keys[kKey] = c.rope_dims(); }};
 }
 
 // In llama.cpp, Gemma 2 always has a window. A window as long as the context has no effect.
 ConfigField window() {
   constexpr const char* kKey = "attention.sliding_window";
-  return {[=](Config& c, const json& keys) { c.window = keys.at(kKey) < c.context ? keys.at(kKey).get<int>() : 0; },
+  return {[=](Config& c, const json& keys) {
+            c.window = 4096;
+            if (keys.contains(kKey)) set_member(c.window, kKey, keys.at(kKey));
+            if (c.window >= c.context) c.window = 0;
+          },
           [=](json& keys, const Config& c) { keys[kKey] = c.window > 0 ? c.window : c.context; }};
 }
 
 // In llama.cpp, Gemma 2 always has caps. A missing key reads as `standard`, so a model without caps is not taken for
 // Gemma 2.
 ConfigField cap(const char* name, float Config::*member, float standard) {
-  return {[=](Config& c, const json& keys) { c.*member = keys.contains(name) ? keys.at(name).get<float>() : standard; },
+  return {[=](Config& c, const json& keys) {
+            c.*member = standard;
+            if (keys.contains(name)) set_member(c.*member, name, keys.at(name));
+          },
           [=](json& keys, const Config& c) {
             if (c.*member > 0) keys[name] = c.*member;
           }};
@@ -74,19 +108,20 @@ std::vector<ConfigField> concat(std::vector<ConfigField> a, const std::vector<Co
   return a;
 }
 
-// The file holds the gains that llama.cpp multiplies by, so a gain with an offset is stored as 1 + w.
 std::vector<ConfigField> common(const std::vector<ConfigField>& more) {
   return concat({key("block_count", &Config::n_layer), key("context_length", &Config::context),
                  key("embedding_length", &Config::channels), key("feed_forward_length", &Config::hidden),
-                 key("attention.head_count", &Config::n_head), key("attention.head_count_kv", &Config::kv_heads),
-                 key("vocab_size", &Config::vocab_size), shown("gain", &Config::norm_unit_offset)},
+                 key("attention.head_count", &Config::n_head),
+                 key("attention.head_count_kv", &Config::kv_heads, std::optional(kDerived)),
+                 key("vocab_size", &Config::vocab_size), offset_of_gains()},
                 more);
 }
 
 // Keys of models with RMSNorm and RoPE. Heads are C/H wide unless `more` says otherwise.
 std::vector<ConfigField> llama_like(const std::vector<ConfigField>& more) {
   return common(concat({key("attention.layer_norm_rms_epsilon", &Config::norm_eps),
-                        key("rope.freq_base", &Config::rope_theta), written("rope.dimension_count", &Config::head_dim)},
+                        key("rope.freq_base", &Config::rope_theta, std::optional(10000.f)),
+                        written("rope.dimension_count", &Config::head_dim)},
                        more));
 }
 
@@ -139,9 +174,11 @@ const Modules kExperts = {{"block.#.ffn.router", "blk.#.ffn_gate_inp"},
 
 // The first row that can express the model is used.
 const std::vector<Architecture>& rows() {
-  const ConfigField tied = shown("output", &Config::tied), any_bias = shown("bias", &Config::bias);
-  const ConfigField qkv_bias = shown("qkv bias", &Config::qkv_bias), head_bias = shown("head", &Config::head_bias);
-  const ConfigField head_dim = key("attention.key_length", &Config::head_dim);
+  const ConfigField tied = shown("output.weight", &Config::tied, true);
+  const ConfigField any_bias = shown("blk.0.attn_output.bias", &Config::bias);
+  const ConfigField qkv_bias = shown("blk.0.attn_q.bias", &Config::qkv_bias);
+  const ConfigField head_bias = shown("output.bias", &Config::head_bias);
+  const ConfigField head_dim = key("attention.key_length", &Config::head_dim, std::optional(kDerived));
   const ConfigField value_dim = written("attention.value_length", &Config::head_dim);
   const ConfigField eps = key("attention.layer_norm_epsilon", &Config::norm_eps);
   const auto row = [](const char* name, bool biased, std::vector<ConfigField> fields, Modules modules) {
@@ -168,7 +205,7 @@ const std::vector<Architecture>& rows() {
        with_common(concat(concat(qkv(of_neighbors), kPreNorms), kExperts))},
       {"qwen3moe", "qwen3moe", "qwen3-moe", false,
        llama_like({tied, head_dim, value_dim, qkv_bias, experts, used,
-                   written("expert_feed_forward_length", &Config::hidden)}),
+                   key("expert_feed_forward_length", &Config::hidden)}),
        with_common(concat(concat(concat(qkv(nullptr), kPreNorms), kQkNorms), kExperts))},
       row("olmoe", false, llama_like({tied, ungrouped(), experts, used}),
           concat(concat(concat(qkv(nullptr), kPreNorms), kQkNorms), kExperts)),
@@ -200,10 +237,101 @@ Expressed gguf_expressed(Config config) {
 json gguf_keys(const Expressed& model) {
   json keys;
   for (const ConfigField& field : model.architecture.fields) field.write(keys, model.config);
-  keys.erase(kShown);
+  std::erase_if(keys.get_ref<json::object_t&>(), [](const auto& row) { return !row.second.is_number(); });
   return keys;
 }
 
 bool needs_own_head(const Expressed& model) {
   return std::string_view(model.architecture.model_type).starts_with("olmo");
+}
+
+// ---- reading ---------------------------------------------------------------------------------------------
+
+namespace {
+
+// Returns the keys of an architecture, without its name. A list of equal values is one value for all layers.
+json keys_of(const json& file, const std::string& architecture) {
+  const std::string prefix = architecture + ".";
+  json keys = json::object();
+  for (const auto& [name, value] : file.items()) {
+    if (!name.starts_with(prefix)) continue;
+    json& one = keys[name.substr(prefix.size())] = value;
+    if (!value.is_array()) continue;
+    const auto differs = [&](const json& other) { return other != value.front(); };
+    if (value.empty() || std::any_of(value.begin(), value.end(), differs))
+      throw std::runtime_error(in_quotes(name) + " differs between layers, and train_gpt has one value for all");
+    one = value.front();
+  }
+  return keys;
+}
+
+// Llama and Mixtral are one architecture for llama.cpp. The preset of a row tells whether it has experts.
+const Architecture& row_of(const std::string& name, const json& keys) {
+  const bool mixture = keys.value("expert_count", json(0)) != 0;
+  std::set<std::string> known;
+  for (const Architecture& row : rows()) {
+    known.insert(row.model_type);
+    if (name == row.model_type && mixture == (preset_config(row.preset, "nano").experts > 0)) return row;
+  }
+  std::string list;
+  for (const std::string& one : known) list += " " + one;
+  throw std::runtime_error("general.architecture is " + in_quotes(name) + (mixture ? " with experts" : "") +
+                           ", and train_gpt reads" + list);
+}
+
+// Keys that a file may have besides those that we write, with the only values that we compute. Null: the key changes
+// nothing.
+json other_keys(const Config& c) {
+  return {{"attention.key_length", c.head_dim},
+          {"attention.value_length", c.head_dim},
+          {"attention.causal", true},
+          {"attention.sliding_window", 0},
+          {"expert_count", c.experts},
+          {"expert_used_count", c.experts > 0 ? c.experts_per_token : 0},
+          {"expert_feed_forward_length", c.hidden},
+          {"expert_shared_count", 0},
+          {"pooling_type", 0},
+          {"rope.dimension_count", c.rope_dims()},
+          {"rope.scale_linear", 1.},
+          {"rope.scaling.attn_factor", 1.},
+          {"rope.scaling.factor", 1.},
+          {"rope.scaling.finetuned", nullptr},
+          {"rope.scaling.original_context_length", nullptr},
+          {"rope.scaling.type", "none"},
+          {"tensor_data_layout", nullptr}};
+}
+
+std::string shown_value(const json& value) {
+  return value.is_string() ? in_quotes(value.get<std::string>()) : to_text(value);
+}
+
+// Throws unless the keys say what we would write for this model.
+void require_known(const json& keys, const Expressed& model) {
+  json expected = other_keys(model.config);
+  expected.update(gguf_keys(model));
+  // In Qwen3 MoE it is the width of layers without experts, which the published models lack.
+  if (std::string_view(model.architecture.model_type) == "qwen3moe") expected["feed_forward_length"] = nullptr;
+  for (const auto& [name, value] : keys.items()) {
+    if (!expected.contains(name))
+      throw std::runtime_error(in_quotes(name) + " is a key that train_gpt does not know, and it may change what the "
+                                                 "model computes");
+    if (const json& one = expected.at(name); !one.is_null() && one != value)
+      throw std::runtime_error(name + " is " + shown_value(value) + "; train_gpt has " + shown_value(one) +
+                               " only, with the other keys as they are");
+  }
+}
+
+}  // namespace
+
+Expressed expressed_by_gguf(const json& file, const std::set<std::string>& tensors) {
+  const json name = file.value("general.architecture", json());
+  if (!name.is_string()) throw std::runtime_error("general.architecture is missing");
+  json keys = keys_of(file, name.get<std::string>());
+  const Architecture& row = row_of(name.get<std::string>(), keys);
+  json marked = keys;
+  marked[kTensors] = json::object();
+  for (const std::string& tensor : tensors) marked[kTensors][tensor] = true;
+  const Expressed model{row, config_of(row, marked), ""};
+  require_known(keys, model);
+  return model;
 }

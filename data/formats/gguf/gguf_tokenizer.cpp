@@ -7,8 +7,6 @@
 
 namespace {
 
-enum TokenType : int32_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };  // llama_token_type
-
 GgufTokenizer byte_tokenizer() {
   GgufTokenizer t;
   t.model = "gpt2";
@@ -51,7 +49,7 @@ const char* pre_tokenizer_of(Split split) {
 
 GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
   const BpeTables& tables = bpe.tables();
-  if (tables.words_first)
+  if (tables.words_first && tables.split != Split::llama3)
     throw std::invalid_argument("llama.cpp merges within words that are tokens, which this tokenizer does not "
                                 "(ignore_merges): GGUF cannot hold it");
   if (tables.json && !tables.json->has_split)

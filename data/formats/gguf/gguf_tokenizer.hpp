@@ -18,6 +18,8 @@
 
 #include "data/tokenizer/tokenizer.hpp"
 
+enum TokenType : int32_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };  // llama_token_type
+
 struct GgufTokenizer {
   std::string model, pre;           // tokenizer.ggml.model and .pre, which is omitted if ""
   std::vector<std::string> tokens;  // spelled as in the file

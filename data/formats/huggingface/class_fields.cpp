@@ -55,9 +55,14 @@ bool flag(const json& file, const char* key, bool absent) {
   return file.at(key);
 }
 
-// Sets a member of Config from a value of its type.
-void set(int& member, const std::string& key, const json& value) { member = whole(key, value); }
-void set(float& member, const std::string& key, const json& value) { member = static_cast<float>(number(key, value)); }
+}  // namespace
+
+void set_member(int& member, const std::string& key, const json& value) { member = whole(key, value); }
+void set_member(float& member, const std::string& key, const json& value) {
+  member = static_cast<float>(number(key, value));
+}
+
+namespace {
 
 // In the fields below, `absent` is what the class takes if config.json lacks the key.
 
@@ -85,7 +90,7 @@ template <class T>
 ConfigField optional_number(const char* key, T Config::*member, T absent = 0) {
   return {[=](Config& c, const json& file) {
             c.*member = file.contains(key) ? 0 : absent;
-            if (!value_at(file, key).is_null()) set(c.*member, key, file.at(key));
+            if (!value_at(file, key).is_null()) set_member(c.*member, key, file.at(key));
           },
           [=](json& file, const Config& c) { file[key] = c.*member == 0 ? json() : json(c.*member); }};
 }
@@ -259,7 +264,7 @@ ConfigField rope(float absent = 10000, bool partial = false, const char* outside
             const json values = shared_rope_parameters(file);
             const json theta = rope_value(values, file, "rope_theta", outside);
             c.rope_theta = absent;
-            if (!theta.is_null()) set(c.rope_theta, "rope_theta", theta);
+            if (!theta.is_null()) set_member(c.rope_theta, "rope_theta", theta);
             read_scaling(c, values, file, partial);
           },
           [=](json& file, const Config& c) {

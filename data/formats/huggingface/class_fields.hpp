@@ -2,6 +2,7 @@
 // How to read and write the config.json of each model class of Hugging Face's transformers, field by field.
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,6 +15,11 @@ struct ConfigField {
   std::function<void(nlohmann::json& file, const Config&)> write;
 };
 using ConfigFields = std::vector<ConfigField>;
+
+// Set a member of Config from a key's value. Throw std::runtime_error if that is not a whole number from 0 to 2^30, or
+// not a number that a float can hold.
+void set_member(int& member, const std::string& key, const nlohmann::json& value);
+void set_member(float& member, const std::string& key, const nlohmann::json& value);
 
 extern const ConfigFields kCausalFields;  // of every class: no token sees later ones
 

@@ -1,10 +1,8 @@
 #include "huggingface.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -14,6 +12,7 @@
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/formats/foreign_tensors.hpp"
+#include "data/formats/foreign_tokenizer.hpp"
 #include "data/formats/safetensors.hpp"
 #include "data/strings/errors.hpp"
 #include "data/strings/format.hpp"
@@ -36,45 +35,31 @@ constexpr const char* kNoTokenizer =
     "; no tokenizer.json: transformers needs the tokenizer.model of the run in the same folder";
 constexpr size_t kLargestConfig = 64 << 20;  // bytes; the file may hold a character vocabulary
 
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  std::string text;
-  for (const uint64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
-  return "(" + text + ")";
-}
-
 // ---- tensors in a folder ---------------------------------------------------------------------------------
 
-// Also tries the name without its first word ("h.0.ln_1.weight"), as in files of a model without its head.
-const StoredTensor* find_stored(const StoredTensors& tensors, const std::string& name) {
-  const StoredTensor* found = tensors.find(name);
-  return found ? found : tensors.find(name.substr(name.find('.') + 1));
+HeldTensors held_in(const std::string& folder) {
+  const auto stored = std::make_shared<const StoredTensors>(folder);
+  HeldTensors held;
+  for (const StoredTensor& t : stored->all())
+    held[t.name] = {stored->path_of(t), t.shape, [stored, &t](float* to) { stored->read(to, t); }};
+  return held;
 }
 
-// True for constants that older versions stored, and for a copy of tied weights.
-bool is_redundant(const std::string& name, const Config& config) {
+// Files of a model without its head have names without the first word: "h.0.ln_1.weight".
+void complete_names(HeldTensors& held, const ForeignTensors& wanted) {
+  for (const auto& [name, tensor] : wanted)
+    if (!held.contains(name))
+      if (auto found = held.extract(name.substr(name.find('.') + 1)); !found.empty()) {
+        found.key() = name;
+        held.insert(std::move(found));
+      }
+}
+
+// True for constants that older versions stored.
+bool is_constant(const std::string& name) {
   constexpr std::string_view kConstants[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
                                              ".attention.masked_bias", ".rotary_emb.inv_freq"};
-  return (config.tied && name == kHead) ||
-         std::any_of(std::begin(kConstants), std::end(kConstants), [&](auto end) { return name.ends_with(end); });
-}
-
-// Throws if the stored tensors are not exactly the model's.
-void check_tensors(const std::string& folder, const StoredTensors& stored, const Architecture& architecture,
-                   const Config& config) {
-  std::vector<const StoredTensor*> used;
-  for (const auto& [name, tensor] : foreign_tensors(architecture, config)) {
-    const StoredTensor* found = find_stored(stored, name);
-    if (!found) throw std::runtime_error(folder + " lacks the tensor '" + name + "'");
-    if (found->shape != tensor.shape())
-      throw std::runtime_error(stored.path_of(*found) + ": " + in_quotes(found->name) + " has the shape " +
-                               shape_text(found->shape) + ", and config.json asks for " + shape_text(tensor.shape()));
-    used.push_back(found);
-  }
-  std::sort(used.begin(), used.end());
-  for (const StoredTensor& t : stored.all())
-    if (!std::binary_search(used.begin(), used.end(), &t) && !is_redundant(t.name, config))
-      throw std::runtime_error(stored.path_of(t) + " holds " + in_quotes(t.name) +
-                               ", which the model of config.json does not have");
+  return std::any_of(std::begin(kConstants), std::end(kConstants), [&](auto end) { return name.ends_with(end); });
 }
 
 const Architecture& architecture_of(const json& file) {
@@ -104,11 +89,15 @@ Config read_config(const std::string& path, const json& file, const Architecture
 
 class HuggingFaceModel : public ForeignModel {
  public:
-  explicit HuggingFaceModel(const std::string& folder) : folder_(folder), tensors_(folder) {
+  explicit HuggingFaceModel(const std::string& folder) : folder_(folder), held_(held_in(folder)) {
     const json file = read_json(folder + kConfig, kLargestConfig);
     config_ = read_config(folder + kConfig, file, architecture_);
     tokenizer_ = file.value(kTokenizer, json());
-    check_tensors(folder, tensors_, *architecture_, config_);
+    wanted_ = foreign_tensors(*architecture_, config_);
+    complete_names(held_, wanted_);
+    std::erase_if(held_, [&](const auto& row) { return !wanted_.contains(row.first) && is_constant(row.first); });
+    if (config_.tied) tied_head_ = held_.extract(kHead);
+    require_tensors(folder, kConfig + 1, held_, wanted_);
   }
 
   const Config& config() const override { return config_; }
@@ -125,22 +114,10 @@ class HuggingFaceModel : public ForeignModel {
   const Architecture* architecture_ = nullptr;
   Config config_;
   json tokenizer_;  // what write_huggingface() stored, or null
-  StoredTensors tensors_;
+  HeldTensors held_;
+  HeldTensors::node_type tied_head_;  // a copy of tied weights, if there is one
+  ForeignTensors wanted_;
 };
-
-// Reads the tokenizer of a folder. If its tokenizer.json is not supported, the model can still read token files.
-Tokenizer read_or_keep(const std::string& folder, int vocabulary) {
-  static std::once_flag noted;
-  const std::string path = folder + "/tokenizer.json";
-  try {
-    return read_tokenizer(folder);
-  } catch (const UnsupportedPart& error) {
-    std::call_once(noted, [&] {
-      std::fprintf(stderr, "NOTE: %s: the model reads token files only, no text\n", one_line(error.what()).c_str());
-    });
-    return Tokenizer::unread({vocabulary, read_file(path, kLargestTokenizer), error.what()});
-  }
-}
 
 Tokenizer HuggingFaceModel::tokenizer() const {
   if (!tokenizer_.is_null()) try {
@@ -149,7 +126,9 @@ Tokenizer HuggingFaceModel::tokenizer() const {
       throw std::runtime_error(folder_ + " has a tokenizer that cannot be read: " + one_line(plain_text(error)));
     }
   for (const char* file : {"/tokenizer.json", "/vocab.json", "/tokenizer.model"})
-    if (fs::exists(folder_ + file)) return read_or_keep(folder_, config_.vocab_size).finding_special(true);
+    if (fs::exists(folder_ + file))
+      return read_or_keep([&] { return read_tokenizer(folder_); }, config_.vocab_size, folder_ + "/tokenizer.json")
+          .finding_special(true);
   if (config_.vocab_size != 256)
     throw std::runtime_error(folder_ + " has no tokenizer that train_gpt reads: copy a tokenizer.json into it");
   return Tokenizer::bytes();
@@ -165,31 +144,20 @@ std::string HuggingFaceModel::dtype() const {
 
 // Throws if the two tied matrices differ: transformers does not tie such matrices, whatever config.json says.
 void HuggingFaceModel::check_tied_head(const float* embedding) const {
-  const StoredTensor* head = config_.tied ? tensors_.find(kHead) : nullptr;
-  if (!head) return;
-  std::vector<float> values(head->size());
-  tensors_.read(values.data(), *head);
+  if (tied_head_.empty()) return;
+  const HeldTensor& head = tied_head_.mapped();
+  std::vector<float> values(head.size());
+  head.read(values.data());
   if (values.size() != size_t(config_.vocab_size) * config_.channels ||
       !std::equal(values.begin(), values.end(), embedding))
-    throw std::runtime_error(tensors_.path_of(*head) + " holds another " + kHead + " than the embedding, and " +
+    throw std::runtime_error(head.file + " holds another " + kHead + " than the embedding, and " +
                              folder_ + kConfig + " ties the two: set tie_word_embeddings to false there");
 }
 
 void HuggingFaceModel::load(Model& model) const {
-  std::map<std::string, size_t> offsets;
-  for (const TensorSpec& spec : model.table) offsets[spec.name] = spec.offset;
-  for (const auto& [name, tensor] : foreign_tensors(*architecture_, config_)) {
-    const StoredTensor& stored = *find_stored(tensors_, name);
-    std::vector<float> values(stored.size());
-    tensors_.read(values.data(), stored);
-    for (const ForeignTensor::Source& source : tensor.sources) {
-      float* ours = model.weights.get() + offsets.at(source.spec.name);
-      tensor.for_each(source, config_, [&](size_t theirs, size_t i) { ours[i] = values[theirs]; });
-    }
-  }
-  check_tied_head(model.weights.get() + offsets.at("embedding.token.weight"));
-  if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
-    throw std::runtime_error(folder_ + " cannot be used: " + bad->name + " is not finite");
+  load_tensors(model, folder_, held_, wanted_, config_);
+  for (const TensorSpec& spec : model.table)
+    if (spec.name == "embedding.token.weight") check_tied_head(model.weights.get() + spec.offset);
 }
 
 }  // namespace

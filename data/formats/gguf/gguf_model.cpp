@@ -1,0 +1,98 @@
+#include "gguf_model.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+#include <vector>
+
+#include "data/files/foreign_files.hpp"
+#include "data/formats/foreign_tensors.hpp"
+#include "data/formats/foreign_tokenizer.hpp"
+#include "gguf_architectures.hpp"
+#include "gguf_file.hpp"
+#include "gguf_vocabulary.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char *kEmbedding = "token_embd.weight", *kOutput = "output.weight";
+
+// Larger models come in several files.
+void require_whole(const GgufFile& file) {
+  const json parts = file.keys().value("split.count", json(1));
+  if (parts != 1 && parts != 0)
+    throw std::runtime_error(file.path() + " is one of several files of a model: join them with llama-gguf-split "
+                                           "--merge, which is a part of llama.cpp");
+}
+
+HeldTensors held_in(const std::shared_ptr<const GgufFile>& file) {
+  HeldTensors held;
+  for (const GgufTensor& t : file->tensors())
+    held[t.name] = {file->path(), t.shape, [file, &t](float* to) { file->read(to, t); }};
+  return held;
+}
+
+bool same_numbers(const HeldTensors& held, const char* a, const char* b) {
+  const auto x = held.find(a), y = held.find(b);
+  if (x == held.end() || y == held.end() || x->second.shape != y->second.shape) return false;
+  std::vector<float> of_x(x->second.size()), of_y(y->second.size());
+  x->second.read(of_x.data());
+  y->second.read(of_y.data());
+  return of_x == of_y;
+}
+
+class GgufModel : public ForeignModel {
+ public:
+  explicit GgufModel(const std::string& path) : file_(std::make_shared<const GgufFile>(path)), held_(held_in(file_)) {
+    require_whole(*file_);
+    expressed_ = std::make_unique<const Expressed>(expressed());
+    if (needs_own_head(*expressed_) && same_numbers(held_, kEmbedding, kOutput)) {
+      held_.erase(kOutput);  // tied, which olmo2 and olmoe cannot say
+      expressed_ = std::make_unique<const Expressed>(expressed());
+    }
+    wanted_ = foreign_tensors(expressed_->architecture, expressed_->config);
+    require_tensors(path, "its header", held_, wanted_);
+  }
+
+  const Config& config() const override { return expressed_->config; }
+  const char* preset() const override { return expressed_->architecture.preset; }
+
+  Tokenizer tokenizer() const override {
+    const auto read = [&] { return tokenizer_in_gguf(file_->path(), file_->keys()); };
+    return read_or_keep(read, config().vocab_size, "").finding_special(true);
+  }
+
+  // The file holds the gains that llama.cpp multiplies by.
+  void load(Model& model) const override {
+    load_tensors(model, file_->path(), held_, wanted_, config());
+    for (const TensorSpec& spec : model.table)
+      if (config().norm_unit_offset && spec.role == Role::norm_gain)
+        for (size_t i = 0; i < spec.size(); ++i) model.weights[spec.offset + i] -= 1;
+  }
+
+ private:
+  Expressed expressed() const {
+    json keys = file_->keys();
+    std::set<std::string> names;
+    for (const auto& [name, tensor] : held_) names.insert(name);
+    return explained(file_->path() + " cannot be used: ", [&] {
+      const auto embedding = held_.find(kEmbedding);
+      const json architecture = keys.value("general.architecture", json(""));
+      if (embedding != held_.end() && architecture.is_string())
+        keys.emplace(architecture.get<std::string>() + ".vocab_size", embedding->second.shape[0]);
+      return expressed_by_gguf(keys, names);
+    });
+  }
+
+  std::shared_ptr<const GgufFile> file_;
+  HeldTensors held_;
+  std::unique_ptr<const Expressed> expressed_;
+  ForeignTensors wanted_;
+};
+
+}  // namespace
+
+bool is_gguf(const std::string& path) { return start_of_file(path).starts_with("GGUF"); }
+
+std::unique_ptr<ForeignModel> open_gguf(const std::string& path) { return std::make_unique<GgufModel>(path); }

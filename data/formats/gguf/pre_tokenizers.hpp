@@ -1,0 +1,19 @@
+#pragma once
+// The pre-tokenizers of llama.cpp that we have ("tokenizer.ggml.pre"). They split text into words before byte-pair
+// encoding.
+// The regular expressions are those of the published tokenizers, which llama.cpp writes in its own way
+// (llm_tokenizer_bpe in src/llama-vocab.cpp).
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct PreTokenizer {
+  std::vector<const char*> names;
+  std::vector<std::string> splits;  // regular expressions, used in turn; matches and what is between them are words
+  bool words_first = false;         // a word that is a token is taken without merging
+  bool begins = false;              // a token begins each text, unless the file says otherwise
+};
+
+// Returns the row with this name, or null.
+const PreTokenizer* find_pre_tokenizer(std::string_view name);

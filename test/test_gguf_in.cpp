@@ -1,0 +1,516 @@
+// GGUF files that come in: number formats, keys, tokenizers, and files that are damaged or have what we do not.
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "check.hpp"
+#include "data/files/files.hpp"
+#include "data/formats/formats.hpp"
+#include "data/formats/gguf/gguf.hpp"
+#include "data/formats/gguf/gguf_file.hpp"
+#include "data/formats/gguf/gguf_model.hpp"
+#include "data/formats/gguf/gguf_tokenizer.hpp"
+#include "data/formats/gguf/gguf_vocabulary.hpp"
+#include "data/tokenizer/bpe_training.hpp"
+#include "data/tokenizer/json_parts.hpp"
+#include "data/tokenizer/piece_files.hpp"
+#include "layers/model/presets.hpp"
+#include "message.hpp"
+#include "random_model.hpp"
+#include "small_run.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+Config small_config(const std::string& preset) {
+  Config c = preset_config(preset, "nano");
+  c.n_layer = 2, c.n_head = 2, c.kv_heads = 0, c.channels = 32, c.hidden = 40, c.context = 8, c.vocab_size = 256;
+  if (c.window > 0) c.window = 5;
+  return c;
+}
+
+std::string written(const Model& model, const Tokenizer& tokenizer = Tokenizer::bytes()) {
+  const Folder f;
+  write_gguf(f.path("m.gguf"), {model, tokenizer, "a run", "f32"});
+  return f.read("m.gguf");
+}
+
+const std::string& small_file() {
+  static const std::string file = [] {
+    Config c = small_config("llama");
+    c.n_layer = 1;
+    return written(random_model(c));
+  }();
+  return file;
+}
+
+// Opens the bytes as a model.
+std::unique_ptr<ForeignModel> opened(const Folder& f, const std::string& bytes) {
+  f.write("m.gguf", bytes);
+  return open_gguf(f.path("m.gguf"));
+}
+
+std::string refusal(const std::string& bytes) {
+  const Folder f;
+  const std::string message = message_of<std::exception>([&] {
+    const auto from = opened(f, bytes);
+    from->tokenizer();
+    Model model(from->config(), false);
+    from->load(model);
+  });
+  CHECK(count_lines(message) == 0);
+  return message.starts_with(f.path("m.gguf")) ? message.substr(f.path("m.gguf").size()) : "NO FILE: " + message;
+}
+
+template <class T>
+std::string bytes_of(T number) {
+  return {reinterpret_cast<const char*>(&number), sizeof number};
+}
+
+std::string text_of(const std::string& text) { return bytes_of<uint64_t>(text.size()) + text; }
+
+constexpr size_t kNumberOfKeys = 16, kFirstKey = 24;  // bytes from the start of the file
+
+// Adds a key with the type and the bytes of its value, and another that keeps the data aligned.
+std::string with_key(std::string file, const std::string& key, uint32_t type, const std::string& value) {
+  std::string added = text_of(key) + bytes_of(type) + value;
+  const std::string name = text_of("general.filler") + bytes_of<uint32_t>(8);
+  const size_t rest = (32 - (added.size() + name.size() + 8) % 32) % 32;
+  added += name + text_of(std::string(rest, '-'));
+  uint64_t keys = 0;
+  std::memcpy(&keys, &file[kNumberOfKeys], sizeof keys);
+  file.replace(kNumberOfKeys, sizeof keys, bytes_of(keys + 2));
+  return file.insert(kFirstKey, added);
+}
+
+// Replaces the number in a key.
+template <class T>
+std::string with_number(std::string file, const std::string& key, T number) {
+  const size_t at = file.find(text_of(key));
+  REQUIRE(at != file.npos);
+  return file.replace(at + text_of(key).size() + sizeof(uint32_t), sizeof number, bytes_of(number));
+}
+
+// The key gets another name of the same length, so that the file lacks it.
+std::string without_key(std::string file, const std::string& key) {
+  const size_t at = file.find(text_of(key));
+  REQUIRE(at != file.npos);
+  return file.replace(at + sizeof(uint64_t), 1, "x");
+}
+
+json keys_of(const GgufTokenizer& t) {
+  json keys = {{"tokenizer.ggml.model", t.model},   {"tokenizer.ggml.tokens", t.tokens},
+               {"tokenizer.ggml.token_type", t.types}, {"tokenizer.ggml.add_bos_token", t.add_first}};
+  if (!t.pre.empty()) keys["tokenizer.ggml.pre"] = t.pre;
+  if (!t.merges.empty()) keys["tokenizer.ggml.merges"] = t.merges;
+  if (!t.scores.empty()) keys["tokenizer.ggml.scores"] = t.scores;
+  if (t.first) keys["tokenizer.ggml.bos_token_id"] = *t.first;
+  if (t.end) keys["tokenizer.ggml.eos_token_id"] = *t.end;
+  if (t.unknown) keys["tokenizer.ggml.unknown_token_id"] = *t.unknown;
+  if (t.dummy_prefix) keys["tokenizer.ggml.add_space_prefix"] = *t.dummy_prefix;
+  return keys;
+}
+
+json keys_of(const Tokenizer& tokenizer, int more = 0) {
+  return keys_of(gguf_tokenizer(tokenizer, tokenizer.vocabulary() + more));
+}
+
+Tokenizer read(const json& keys) { return tokenizer_in_gguf("m.gguf", keys); }
+
+std::string unsupported(const json& keys) { return message_of<UnsupportedPart>([&] { read(keys); }); }
+
+}  // namespace
+
+// python_ref/check_gguf.py writes test/gguf/types.gguf. llama.cpp quantized the numbers, and gguf.quants read them back.
+TEST_CASE("blocks of every number format are the numbers that the package gguf reads", "[gguf]") {
+  const GgufFile file("test/gguf/types.gguf");
+  int types = 0;
+  for (const GgufTensor& t : file.tensors()) {
+    if (t.name.ends_with(".f32")) continue;
+    INFO(t.name);
+    const auto want = std::find_if(file.tensors().begin(), file.tensors().end(),
+                                   [&](const GgufTensor& other) { return other.name == t.name + ".f32"; });
+    REQUIRE(want != file.tensors().end());
+    CHECK(t.type->name == t.name);
+    std::vector<float> a(512), b(512);
+    REQUIRE(t.shape == std::vector<uint64_t>{2, 256});
+    file.read(a.data(), t);
+    file.read(b.data(), *want);
+    double largest = 0, error = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      largest = std::max(largest, std::abs(static_cast<double>(b[i])));
+      error = std::max(error, std::abs(static_cast<double>(a[i]) - b[i]));
+    }
+    CHECK(largest > 1);
+    check_error("GGUF blocks", error / largest, 2e-7);  // products and sums may be fused
+    ++types;
+  }
+  CHECK(types == 13);
+}
+
+TEST_CASE("a model of every architecture comes back from its GGUF file", "[gguf]") {
+  for (const std::string preset :
+       {"gpt2", "llama", "qwen2", "qwen3", "olmo2", "gemma2", "mixtral", "qwen3-moe", "olmoe"}) {
+    INFO(preset);
+    const Model model = random_model(small_config(preset));
+    const Folder f;
+    const std::string file = written(model);
+    const auto from = opened(f, file);
+    CHECK(std::string(from->preset()) == preset);
+    CHECK(from->tokenizer().kind() == Tokenizer::Kind::byte);
+    Model again(from->config(), false);
+    from->load(again);
+    REQUIRE(again.floats == model.floats);
+    CHECK(again.config.norm_unit_offset == model.config.norm_unit_offset);
+    if (!model.config.norm_unit_offset)  // 1 + w is rounded
+      CHECK(same_bits({again.weights.get(), again.floats}, {model.weights.get(), model.floats}));
+    CHECK(written(again) == file);
+    CHECK(again.config.window == model.config.window);
+    CHECK(again.config.attention_cap == model.config.attention_cap);
+    CHECK(again.config.rope_theta == model.config.rope_theta);
+  }
+}
+
+TEST_CASE("variants of an architecture come back from its GGUF file", "[gguf]") {
+  struct Case {
+    const char* preset;
+    void (*change)(Config&);
+  };
+  const std::vector<Case> cases = {
+      {"gpt2", [](Config& c) { c.tied = false; c.kv_heads = 1; }},
+      {"llama", [](Config& c) { c.tied = true; c.kv_heads = 1; c.head_dim = 24; c.norm_eps = 3e-4f; }},
+      {"llama", [](Config& c) { c.bias = true; c.qkv_bias.reset(); }},
+      {"llama", [](Config& c) { c.qkv_bias = true; }},
+      {"qwen2", [](Config& c) { c.tied = true; c.head_bias = true; }},
+      {"qwen3", [](Config& c) { c.qkv_bias = true; c.rope_theta = 12345; }},
+      {"olmo2", [](Config& c) { c.tied = true; }},  // llama.cpp's file has the matrix twice
+      {"olmoe", [](Config& c) { c.tied = true; }},
+      {"gemma2", [](Config& c) { c.window = 0; c.rope_fraction = .5f; c.attention_cap = 7; }},
+  };
+  for (const Case& one : cases) {
+    INFO(one.preset);
+    Config c = small_config(one.preset);
+    one.change(c);
+    const Model model = random_model(c);
+    const Folder f;
+    const std::string file = written(model);
+    const auto from = opened(f, file);
+    Model again(from->config(), false);
+    from->load(again);
+    CHECK(again.floats == model.floats);
+    CHECK(again.config.tied == model.config.tied);
+    CHECK(again.config.bias == model.config.bias);
+    CHECK(again.config.qkv_bias == model.config.qkv_bias);
+    CHECK(again.config.rope_dims() == model.config.rope_dims());
+    CHECK(again.config.window == model.config.window);
+    CHECK(written(again) == file);
+  }
+}
+
+// llama.cpp found the loss of transformers for these files (python_ref/check_gguf.py).
+TEST_CASE("a file that llama.cpp computes right has the weights of its folder", "[gguf]") {
+  for (const std::string name : {"gpt2", "llama"}) {
+    const auto file = find_format("gguf").open("test/gguf/" + name + ".gguf");
+    const auto folder = find_format("hf").open("test/huggingface/" + name);
+    Model a(file->config(), false), b(folder->config(), false);
+    file->load(a);
+    folder->load(b);
+    REQUIRE(a.floats == b.floats);
+    CHECK(same_bits({a.weights.get(), a.floats}, {b.weights.get(), b.floats}));
+    CHECK(a.config.rope_theta == b.config.rope_theta);
+    CHECK(a.config.norm_eps == b.config.norm_eps);
+  }
+}
+
+TEST_CASE("a GGUF file with quantized weights is read", "[gguf]") {
+  const Folder f;
+  Config c = small_config("llama");
+  c.hidden = 64;
+  const Model model = random_model(c);
+  for (const auto& [dtype, bound] : {std::pair("f16", 1e-3), {"bf16", 8e-3}, {"q8_0", 8e-3}}) {
+    INFO(dtype);
+    write_gguf(f.path("m.gguf"), {model, Tokenizer::bytes(), "a run", dtype});
+    const auto from = open_gguf(f.path("m.gguf"));
+    Model again(from->config(), false);
+    from->load(again);
+    double error = 0, largest = 0;
+    for (size_t i = 0; i < model.floats; ++i) {
+      error = std::max(error, std::abs(static_cast<double>(again.weights[i]) - model.weights[i]));
+      largest = std::max(largest, std::abs(static_cast<double>(model.weights[i])));
+    }
+    CHECK(error > 0);
+    CHECK(error < bound * largest);
+  }
+}
+
+TEST_CASE("keys of a GGUF file that we do not compute are refused by name", "[gguf]") {
+  const std::string& file = small_file();
+  CHECK(refusal(file) == "NO FILE: ");
+  const auto add = [&](const std::string& key, auto number) {
+    using T = decltype(number);
+    const uint32_t type = std::is_same_v<T, bool> ? 7 : std::is_same_v<T, float> ? 6 : 4;
+    return refusal(with_key(file, key, type, bytes_of(number)));
+  };
+  const auto add_text = [&](const std::string& key, const std::string& text) {
+    return refusal(with_key(file, key, 8, text_of(text)));
+  };
+  CHECK(add("llama.future", 1u) == " cannot be used: 'future' is a key that train_gpt does not know, and it may change "
+                                   "what the model computes");
+  CHECK(add("general.future", 1u) == "NO FILE: ");
+  CHECK(add("qwen2.future", 1u) == "NO FILE: ");
+  CHECK(add_text("llama.rope.scaling.type", "none") == "NO FILE: ");
+  CHECK(add_text("llama.rope.scaling.type", "yarn") ==
+        " cannot be used: rope.scaling.type is 'yarn'; train_gpt has 'none' only, with the other keys as they are");
+  CHECK(contains(add("llama.rope.scaling.factor", 2.f), "rope.scaling.factor is 2.0; train_gpt has 1.0 only"));
+  CHECK(add("llama.rope.scaling.factor", 1.f) == "NO FILE: ");
+  CHECK(add("llama.attention.causal", true) == "NO FILE: ");
+  CHECK(contains(add("llama.attention.causal", false), "attention.causal is false"));
+  CHECK(contains(add("llama.attention.sliding_window", 4u), "attention.sliding_window is 4; train_gpt has 0 only"));
+  CHECK(contains(add("llama.expert_count", 8u), "lacks") == false);
+  CHECK(add("llama.expert_count", 0u) == "NO FILE: ");
+  CHECK(add("split.count", 1u) == "NO FILE: ");
+  CHECK(contains(add("split.count", 3u), " is one of several files of a model: join them with llama-gguf-split"));
+
+  const auto change = [&](const std::string& key, auto number) { return refusal(with_number(file, key, number)); };
+  CHECK(contains(change("llama.attention.value_length", 8u), "attention.value_length is 8; train_gpt has 16 only"));
+  CHECK(contains(change("llama.rope.dimension_count", 8u), "rope.dimension_count is 8; train_gpt has 16 only"));
+  CHECK(contains(change("llama.feed_forward_length", 48u),
+                 ": 'blk.0.ffn_down.weight' has the shape (32, 40), and its header asks for (32, 48)"));
+  CHECK(contains(change("llama.block_count", 2u), " lacks the tensor 'blk.1.attn_k.weight'"));
+  CHECK(contains(change("llama.block_count", 0u), " cannot be used: "));
+  CHECK(contains(change("llama.block_count", 4000000000u), "block_count is not a whole number from 0 to"));
+  CHECK(contains(change("llama.vocab_size", 200u), "its header asks for (200, 32)"));
+  CHECK(contains(change("llama.attention.layer_norm_rms_epsilon", std::nanf("")), "layer_norm_rms_epsilon is not a"));
+
+  for (const char* key : {"block_count", "context_length", "embedding_length", "feed_forward_length",
+                          "attention.head_count", "attention.layer_norm_rms_epsilon"})
+    CHECK(refusal(without_key(file, "llama." + std::string(key))) ==
+          " cannot be used: " + std::string(key) + " is missing");
+  CHECK(contains(refusal(without_key(file, "general.architecture")), "general.architecture is missing"));
+  // llama.cpp derives these.
+  for (const char* key : {"attention.head_count_kv", "attention.key_length", "rope.freq_base", "vocab_size"})
+    CHECK(refusal(without_key(file, "llama." + std::string(key))) == "NO FILE: ");
+
+  std::string other = file;
+  other.replace(other.find(text_of("llama")) + 8, 5, "mamba");
+  CHECK(refusal(other) == " cannot be used: general.architecture is 'mamba', and train_gpt reads gemma2 gpt2 llama "
+                          "olmo2 olmoe qwen2 qwen3 qwen3moe");
+}
+
+TEST_CASE("a key with a value for each layer is read if they are equal", "[gguf]") {
+  const std::string file = without_key(small_file(), "llama.attention.head_count_kv");
+  const auto with_list = [&](std::vector<uint32_t> values) {
+    std::string bytes = bytes_of<uint32_t>(4) + bytes_of<uint64_t>(values.size());
+    for (const uint32_t x : values) bytes += bytes_of(x);
+    return refusal(with_key(file, "llama.attention.head_count_kv", 9, bytes));
+  };
+  CHECK(with_list({2, 2}) == "NO FILE: ");
+  CHECK(with_list({2, 1}) == " cannot be used: 'llama.attention.head_count_kv' differs between layers, and train_gpt "
+                             "has one value for all");
+  CHECK(contains(with_list({}), "differs between layers"));
+}
+
+TEST_CASE("a damaged GGUF file is refused in one line", "[gguf]") {
+  const std::string& file = small_file();
+  for (size_t size = 4; size < file.size(); size += 1 + size / 60) {
+    INFO(size);
+    CHECK(!refusal(file.substr(0, size)).starts_with("NO FILE"));
+  }
+  CHECK(!refusal(file.substr(0, file.size() - 32)).starts_with("NO FILE"));
+  const auto with = [&](size_t at, auto number) {
+    return refusal(std::string(file).replace(at, sizeof number, bytes_of(number)));
+  };
+  CHECK(with(0, 0x46554747u + 1) == " is no GGUF file");
+  CHECK(with(4, 1u) == " has version 1 of GGUF; train_gpt reads versions 2 and 3");
+  CHECK(with(4, 2u) == "NO FILE: ");
+  CHECK(with(4, 0x03000000u) == " is a GGUF file for big-endian processors, which train_gpt does not read");
+  CHECK(contains(with(8, ~uint64_t{0}), "it asks for too many tensors or keys"));
+  CHECK(contains(with(16, ~uint64_t{0}), "it asks for too many tensors or keys"));
+  CHECK(contains(with(24, ~uint64_t{0}), "its header does not fit into the file"));
+  const size_t type = file.find(text_of("general.architecture")) + 28;
+  CHECK(contains(with(type, 13u), "its key 'general.architecture' has the unknown type 13"));
+  const size_t list = file.find(text_of("tokenizer.ggml.tokens")) + 8 + 21 + 4;
+  CHECK(contains(with(list, 9u), "its key 'tokenizer.ggml.tokens' is a list of lists"));
+  CHECK(contains(with(list + 4, ~uint64_t{0}), "its header does not fit into the file"));
+  const auto add = [&](const std::string& key, uint32_t x) { return refusal(with_key(file, key, 4, bytes_of(x))); };
+  CHECK(contains(add("llama.block_count", 1), "it holds the key 'llama.block_count' twice"));
+  CHECK(contains(add("general.alignment", 0), "its key 'general.alignment' is no power of two up to 2^20"));
+  CHECK(contains(add("general.alignment", 24), "its key 'general.alignment' is no power of two"));
+  const size_t tensor = file.find(text_of("blk.0.attn_q.weight")) + 8 + 19;  // u32, 2 × u64, u32 type, u64 offset
+  CHECK(contains(with(tensor, 5u), "its tensor 'blk.0.attn_q.weight' has 5 dimensions instead of 1 to 4"));
+  CHECK(contains(with(tensor + 4, uint64_t{0}), "has a shape that no tensor has"));
+  CHECK(contains(with(tensor + 4, uint64_t{1} << 40), "has a shape that no tensor has"));
+  CHECK(contains(with(tensor + 4, uint64_t{1} << 30), "is truncated"));
+  CHECK(contains(with(tensor + 20, 23u), "has numbers of the type IQ4_XS; train_gpt reads F32, F16, BF16, Q8_0, Q4_0"));
+  CHECK(contains(with(tensor + 20, 77u), "has numbers of the type 77; train_gpt reads"));
+  CHECK(contains(with(tensor + 20, 12u), "has rows that are no whole blocks of 256 numbers"));
+  CHECK(contains(with(tensor + 24, uint64_t{32}), "does not begin where the tensor before it ends"));
+  CHECK(contains(refusal(std::string(file).replace(tensor - 7, 1, "z")), "lacks the tensor 'blk.0.attn_q.weight'"));
+  CHECK(contains(refusal(std::string(file).replace(file.size() - 4, 4, bytes_of(std::nanf("")))), "is not finite"));
+}
+
+TEST_CASE("tokenizers come back from GGUF", "[gguf]") {
+  const std::string text = "It's 12 or 345 cats,\n\n  isn't it? \xc3\xa9\xe4\xb8\xad";
+  const auto same = [&](const Tokenizer& before, int more = 0) {
+    const Tokenizer after = read(keys_of(before, more)).finding_special(true);
+    CHECK(after.kind() == before.kind());
+    CHECK(after.vocabulary() == before.vocabulary());
+    CHECK(after.encode(text, Unknown::skip) == before.encode(text, Unknown::skip));
+    CHECK(after.begin() == before.begin());
+    for (int token = 0; token < before.vocabulary(); ++token) {
+      CHECK(after.decode(token) == before.decode(token));
+      CHECK(after.name_of_special(token) == before.name_of_special(token));
+    }
+    CHECK(keys_of(after, more) == keys_of(before, more));
+  };
+  const Tokenizer bytes = Tokenizer::bytes();
+  same(bytes);
+  same(bytes, 3);
+  same(bytes.with_special({"<|endoftext|>", "<|im_start|>"}));
+  same(bytes.with_special({"<|endoftext|>"}).with_begin(256));
+  const Tokenizer letters = Tokenizer::characters(std::vector<uint32_t>{0, '\n', ' ', '2', '\\', 'a', 'c', 's', 0xe9});
+  same(letters, 2);
+  same(letters.with_special({"<|endoftext|>"}).with_begin(9));
+  const Tokenizer bpe = Tokenizer::bpe(train_bpe("the cat and the hat isn't 345 cats or 12", 280));
+  same(bpe);
+  same(bpe, 5);
+  BpeTables tables = bpe.bpe()->tables();
+  tables.tokens.insert(tables.tokens.end(), {"<s>", "<|endoftext|>"});
+  const auto end = static_cast<uint32_t>(tables.tokens.size() - 1);
+  tables.special = {{end - 1, "<s>"}, {end, "<|endoftext|>"}};
+  for (const Split split : {Split::gpt2, Split::llama3, Split::qwen2}) {
+    tables.split = split;
+    tables.words_first = split == Split::llama3;
+    tables.begin = -1;
+    same(Tokenizer::bpe(Bpe(tables)));
+    tables.begin = static_cast<int>(end - 1);
+    same(Tokenizer::bpe(Bpe(tables)));
+  }
+  const Pieces pieces = read_pieces("test/reference/pieces/llama2.model");
+  same(Tokenizer::pieces(pieces));
+  same(Tokenizer::pieces(pieces), 1);
+  PieceTables of_pieces = pieces.tables();
+  of_pieces.dummy_prefix = false;
+  of_pieces.begin = -1;
+  same(Tokenizer::pieces(Pieces(of_pieces)));
+}
+
+TEST_CASE("names of control tokens in text are those tokens for a model from GGUF", "[gguf]") {
+  BpeTables tables = train_bpe("the cat and the hat", 262).tables();
+  tables.tokens.push_back("<|end|>");
+  const auto end = static_cast<uint32_t>(tables.tokens.size() - 1);
+  tables.special = {{end, "<|end|>"}};
+  const Tokenizer before = Tokenizer::bpe(Bpe(tables));
+  Config c = small_config("llama");
+  c.vocab_size = before.vocabulary();
+  const Folder f;
+  const auto from = opened(f, written(random_model(c), before));
+  CHECK(from->tokenizer().encode("<|end|>") == std::vector<uint32_t>{end});
+}
+
+// A vocabulary of SentencePiece with a piece that is found in text, as Phi-3 and Gemma have it.
+TEST_CASE("pieces of the user are found in text", "[gguf]") {
+  const Pieces pieces = read_pieces("test/reference/pieces/llama2.model");
+  json keys = keys_of(Tokenizer::pieces(pieces));
+  const std::string text = "The norm of a layer; it's 25 kg \xe4\xb8\xad\n  two";
+  keys["tokenizer.ggml.tokens"].push_back("<|user|>");
+  keys["tokenizer.ggml.token_type"].push_back(4);
+  keys["tokenizer.ggml.scores"].push_back(-1000);
+  const Tokenizer tokenizer = read(keys).finding_special(true);
+  REQUIRE(tokenizer.bpe());
+  CHECK(tokenizer.encode(text) == pieces.encode(text));
+  CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
+  const auto user = static_cast<uint32_t>(pieces.vocabulary());
+  CHECK(tokenizer.encode("<|user|>").back() == user);
+  CHECK(tokenizer.prefixes_space());
+}
+
+TEST_CASE("pre-tokenizers of GGUF split text as their models do", "[gguf]") {
+  const Tokenizer bpe = Tokenizer::bpe(train_bpe("the 12 12 12 cat; cat; ;; 's 'S the", 280));
+  const auto words = [&](const std::string& pre, const std::string& text) {
+    json keys = keys_of(bpe);
+    keys["tokenizer.ggml.pre"] = pre;
+    return read(keys).encode(text).size();
+  };
+  CHECK(words("gpt-2", "1212") < words("starcoder", "1212"));  // each digit is a word
+  CHECK(words("qwen2", "1212") == words("starcoder", "1212"));
+  CHECK(words("llama-bpe", "12") == 1);
+  for (const std::string pre : {"falcon", "deepseek-llm", "deepseek-coder", "bloom", "viking", "tekken", "gpt-4o",
+                                "qwen35", "glm4", "dbrx"}) {
+    INFO(pre);
+    CHECK(words(pre, "It's 12 or 345 cats,\n\n  isn't it? \xc3\xa9\xe4\xb8\xad") > 10);
+  }
+  json keys = keys_of(bpe);
+  keys.erase("tokenizer.ggml.add_bos_token");
+  keys["tokenizer.ggml.pre"] = "llama-bpe";
+  CHECK(contains(unsupported(keys), "a first token that is no control token"));  // llama.cpp adds one for this name
+}
+
+TEST_CASE("a tokenizer of GGUF that we lack is named, and its model reads token files", "[gguf]") {
+  const Tokenizer bpe = Tokenizer::bpe(train_bpe("the cat and the hat", 262));
+  const auto with = [&](const char* key, const json& value) {
+    json keys = keys_of(bpe);
+    keys[std::string("tokenizer.ggml.") + key] = value;
+    return keys;
+  };
+  const std::string start = "m.gguf has a tokenizer that cannot be used: ";
+  CHECK(unsupported(with("model", "t5")) == start + "tokenizer.ggml.model = 't5' is not supported");
+  CHECK(unsupported(with("pre", "future")) == start + "tokenizer.ggml.pre = 'future' is not supported");
+  CHECK(unsupported(with("pre", nullptr)) == start + "a file without tokenizer.ggml.pre is not supported");
+  CHECK(contains(unsupported(with("add_eos_token", true)), "(add_eos_token) is not supported"));
+  CHECK(contains(unsupported(with("merges", json::array({"a", "b"}))), start + "merge 0 is not two tokens"));
+  CHECK(contains(unsupported(with("merges", json::array({"a zz"}))), start + "merge 0 needs"));
+  json keys = keys_of(bpe);
+  keys["tokenizer.ggml.tokens"][5] = keys["tokenizer.ggml.tokens"][6];
+  CHECK(contains(unsupported(keys), "a vocabulary with two tokens"));
+  const auto damaged = [&](const json& k) { return message_of<std::runtime_error>([&] { read(k); }); };
+  CHECK(damaged(with("model", 3)) ==
+        "m.gguf cannot be used: its key 'tokenizer.ggml.model' has a value of another kind");
+  CHECK(contains(damaged(with("tokens", json::array({1, 2}))), "'tokenizer.ggml.tokens' is no list of such values"));
+  CHECK(contains(damaged(with("token_type", json::array({1, 2}))), "differ in length"));
+
+  std::string file = small_file();
+  file.replace(file.find(text_of("gpt-2")) + 8, 5, "gpt-9");
+  const Folder f;
+  const auto from = opened(f, file);
+  const Tokenizer tokenizer = from->tokenizer();
+  // A byte vocabulary is known by its tokens.
+  CHECK(tokenizer.kind() == Tokenizer::Kind::byte);
+  file.replace(file.find(text_of("tokenizer.ggml.model")) + 8 + 20 + 4 + 8, 4, "gptX");
+  CHECK(opened(f, file)->tokenizer().kind() == Tokenizer::Kind::unread);
+  CHECK(opened(f, file)->tokenizer().vocabulary() == 256);
+}
+
+TEST_CASE("a GGUF file is used like a folder of transformers", "[gguf]") {
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --preset llama2 --tokenizer bpe:300 --steps 2 --out run" + kTiny).status == 0);
+  REQUIRE(f.run("export run --to gguf --out m.gguf").status == 0);
+  const auto losses = [&](const std::string& model) {
+    const Outcome o = f.run("eval " + model + " --data stories.txt --threads 1 --json");
+    INFO(o.err);
+    CHECK(o.status == 0);
+    return o.out.substr(0, o.out.find("\"seconds\""));
+  };
+  CHECK(contains(losses("m.gguf"), "\"loss\":"));
+  const auto number = [](const std::string& line) { return line.substr(line.find("\"loss\":"), 15); };
+  CHECK(number(losses("m.gguf")) == number(losses("run")));
+  const std::string sampled = " --greedy --length 5 --prompt The";
+  CHECK(f.run("sample m.gguf" + sampled).out == f.run("sample run" + sampled).out);
+  const Outcome trained = f.run("train stories.txt --init-from m.gguf --steps 1 --batch 2 --out more");
+  INFO(trained.err);
+  CHECK(trained.status == 0);
+  CHECK(contains(f.read("more/config.toml"), "m.gguf"));
+  CHECK(f.run("import m.gguf --out imported").status == 0);
+  CHECK(number(losses("imported")) == number(losses("run")));
+  CHECK(contains(f.run("info m.gguf").out, "llama"));
+  REQUIRE(f.run("export m.gguf --to hf --out hf").status == 0);
+  CHECK(number(losses("hf")) == number(losses("run")));
+  CHECK(contains(f.run("train stories.txt --tokenizer m.gguf --steps 1 --out x").err, "m.gguf is a GGUF file, whose"));
+  std::filesystem::create_directory(f.path("folder"));
+  std::filesystem::copy(f.path("m.gguf"), f.path("folder/m.gguf"));
+  CHECK(contains(f.run("eval folder --data stories.txt").err, "name its GGUF file, folder/m.gguf"));
+}
