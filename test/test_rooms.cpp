@@ -44,7 +44,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"data/corpus"},
     {"data/text"},
     {"data/options"},
-    {"data/formats", "data/formats/gguf", "data/formats/huggingface"},
+    {"data/formats", "data/formats/gguf", "data/formats/huggingface", "data/formats/pytorch"},
     {"data/run_directory"},
     {"data/run"},
     {"data/compare", "data/commands"},

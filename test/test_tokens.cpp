@@ -277,11 +277,11 @@ TEST_CASE("tokenizers and models of other programs are named, with what to do", 
   f.write("m.gguf", "GGUF" + std::string(99, '\0'));
   check_refused(f, "sample m.gguf", "m.gguf has version 0 of GGUF; train_gpt reads versions 2 and 3");
   f.write("ckpt.pt", "PK\x03\x04" + std::string(99, '\0'));
-  check_refused(f, from + "ckpt.pt", "ckpt.pt is a PyTorch file, which train_gpt does not read");
+  check_refused(f, from + "ckpt.pt", "ckpt.pt is a PyTorch file, which train_gpt reads only as the pytorch_model.bin");
   f.write("hf/config.json", R"({"model_type": "gpt2"})");
   f.write("hf/pytorch_model.bin", "PK\x03\x04" + std::string(99, '\0'));
-  check_refused(f, from + "hf", "hf/pytorch_model.bin is a PyTorch file");
-  check_refused(f, "import hf --out x", "hf/pytorch_model.bin is a PyTorch file");
+  check_refused(f, from + "hf", "hf/pytorch_model.bin is truncated, or no zip file");
+  check_refused(f, "import hf --out x", "hf/pytorch_model.bin is truncated, or no zip file");
   check_refused(f, "import gpt2 --out x", "there is no file or folder gpt2; a model of the Hugging Face hub");
   f.write("lfs/config.json", R"({"model_type": "gpt2"})");
   f.write("lfs/model.safetensors", pointer);

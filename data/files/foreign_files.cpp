@@ -37,10 +37,10 @@ constexpr Row kTexts[] = {
 };
 
 constexpr Row kModels[] = {
-    {0, "PK\x03\x04"sv, "a PyTorch file, which train_gpt does not read because loading it can run code: save the model "
-     "as safetensors, with save_pretrained(DIR) of transformers", ""},
-    {0, "\x80\x02"sv, "a pickle of PyTorch, which train_gpt does not read because loading it can run code: save the "
-     "model as safetensors, with save_pretrained(DIR) of transformers", ""},
+    {0, "PK\x03\x04"sv, "a PyTorch file, which train_gpt reads only as the pytorch_model.bin of a folder of "
+     "transformers with its config.json: save the model there, with save_pretrained(DIR)", ""},
+    {0, "\x80\x02"sv, "a PyTorch file of before version 1.6, which train_gpt does not read: save the model as "
+     "safetensors, with save_pretrained(DIR) of transformers", ""},
     {0, "\x89HDF"sv, "an HDF5 file: save the model as safetensors, with save_pretrained(DIR) of transformers", ""},
 };
 

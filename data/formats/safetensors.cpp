@@ -15,6 +15,7 @@
 #include "data/files/foreign_files.hpp"
 #include "data/files/json.hpp"
 #include "data/strings/utf8.hpp"
+#include "shard_index.hpp"
 
 using nlohmann::json;
 
@@ -212,28 +213,20 @@ void StoredTensors::open(std::shared_ptr<const InputFile> file) {
   files_.push_back(std::move(file));
 }
 
-void StoredTensors::open_shards(const std::string& folder, const std::string& index) {
-  const json parsed = read_json(index, kLongestHeader);
-  const json map = parsed.is_object() ? parsed.value("weight_map", json()) : json();
-  const auto fail = [&](const std::string& why) { throw std::runtime_error(index + " cannot be used: " + why); };
-  if (!map.is_object()) fail("it has no weight_map");
-  std::set<std::string> names;
-  for (const auto& [tensor, file] : map.items()) {
-    if (!file.is_string() || file.get<std::string>().find('/') != std::string::npos)
-      fail(in_quotes(tensor) + " is not in a file of this folder");
-    names.insert(file.get<std::string>());
+void StoredTensors::open_shards(const std::string& folder) {
+  const ShardIndex index(folder, kIndex);
+  for (const std::string& name : index.files()) {
+    const size_t before = tensors_.size();
+    open(std::make_shared<const InputFile>(folder + "/" + name));
+    for (size_t i = before; i < tensors_.size(); ++i) index.require(tensors_[i].name, name);
   }
-  for (const std::string& name : names) open(std::make_shared<const InputFile>(folder + "/" + name));
-  for (const StoredTensor& t : tensors_)
-    if (!map.contains(t.name) || files_[t.file]->path() != folder + "/" + map[t.name].get<std::string>())
-      fail(in_quotes(t.name) + " is in " + files_[t.file]->path() + ", which it does not say");
-  if (tensors_.size() != map.size()) fail("it lists tensors that its files do not hold");
+  index.require_all(tensors_.size());
 }
 
 StoredTensors::StoredTensors(const std::string& path) {
   namespace fs = std::filesystem;
   const std::string weights = path + "/" + kWeights, index = path + "/" + kIndex;
-  if (fs::is_directory(path) && !fs::exists(weights) && fs::exists(index)) open_shards(path, index);
+  if (fs::is_directory(path) && !fs::exists(weights) && fs::exists(index)) open_shards(path);
   else open(std::make_shared<const InputFile>(fs::is_directory(path) ? weights : path));
   sort();
 }

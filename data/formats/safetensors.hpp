@@ -49,7 +49,7 @@ class StoredTensors {
 
  private:
   void open(std::shared_ptr<const InputFile> file);
-  void open_shards(const std::string& folder, const std::string& index);
+  void open_shards(const std::string& folder);
   void sort();
 
   std::vector<std::shared_ptr<const InputFile>> files_;

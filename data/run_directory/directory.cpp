@@ -102,6 +102,8 @@ void refuse_foreign_model(const std::string& path) {
   if (!fs::is_directory(path)) return refuse_foreign(path);
   for (const char* ours : {"model.safetensors", "model.safetensors.index.json"})
     if (fs::exists(fs::path(path) / ours)) return;
+  for (const char* ours : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+    if (fs::exists(fs::path(path) / ours) && format_of(path)) return;
   for (const std::string& name : names_in(path))
     for (const char* ending : {".bin", ".pt", ".pth", ".gguf", ".h5"})
       if (name.ends_with(ending)) refuse_foreign((fs::path(path) / name).string());

@@ -13,6 +13,7 @@
 #include "data/files/json.hpp"
 #include "data/formats/foreign_tensors.hpp"
 #include "data/formats/foreign_tokenizer.hpp"
+#include "data/formats/pytorch/pytorch_file.hpp"
 #include "data/formats/safetensors.hpp"
 #include "data/strings/errors.hpp"
 #include "data/strings/format.hpp"
@@ -38,6 +39,8 @@ constexpr size_t kLargestConfig = 64 << 20;  // bytes; the file may hold a chara
 // ---- tensors in a folder ---------------------------------------------------------------------------------
 
 HeldTensors held_in(const std::string& folder) {
+  const bool safe = fs::exists(folder + kWeights) || fs::exists(folder + kWeights + ".index.json");
+  if (!safe && has_pytorch_weights(folder)) return read_pytorch_folder(folder);
   const auto stored = std::make_shared<const StoredTensors>(folder);
   HeldTensors held;
   for (const StoredTensor& t : stored->all())
