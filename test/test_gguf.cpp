@@ -515,7 +515,7 @@ TEST_CASE("models that llama.cpp cannot compute are refused by the option in the
       {"gpt2", [](Config& c) { c.activation = Activation::gelu; }, "has no --activation \"gelu\" (it has \"gelu-tanh"},
       {"gpt2", [](Config& c) { c.head_dim = 8; }, "has no --head-dim 8 (it has 16)"},
       {"gpt2", [](Config& c) { c.position = Position::sinusoidal; }, "has no --position \"sinusoidal\""},
-      {"llama", [](Config& c) { c.rope_fraction = .5f; }, "has no --rope-fraction 0.5 (it has 1)"},
+      {"llama", [](Config& c) { c.rope_fraction = .5f; c.bias = true; }, "has no --rope-fraction 0.5 (it has 1)"},
       {"llama", [](Config& c) { c.attention_scale = .5; }, "has no --attention-scale 0.5"},
       {"mistral", [](Config&) {}, "has no --window 5 (it has 0)"},
       {"olmo2", [](Config& c) { c.window = 4; }, "has no --window 4 (it has 0)"},
@@ -528,8 +528,9 @@ TEST_CASE("models that llama.cpp cannot compute are refused by the option in the
       {"falcon-7b", [](Config& c) { c.kv_heads = 1; },
        "--to hf writes FalconForCausalLM, which its convert_hf_to_gguf.py may know"},
       {"chatglm-6b", [](Config&) {}, "--to hf writes any model, with its own code"},
-      {"bloom", [](Config&) {}, "has no --"},
-      {"phi-2", [](Config&) {}, "has no --"}};
+      {"bloom", [](Config& c) { c.activation = Activation::gelu; }, "has no --activation \"gelu\""},
+      {"gpt-neox", [](Config& c) { c.activation = Activation::gelu; }, "has no --activation \"gelu\""},
+      {"phi-2", [](Config& c) { c.head_bias = false; }, "has no --block \"parallel-shared\""}};
   for (const Case& one : cases) {
     Config c = small_config(one.preset);
     one.change(c);

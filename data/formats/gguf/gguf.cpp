@@ -84,7 +84,8 @@ void add_model(Keys& keys, const Expressed& model) {
   const std::string prefix = std::string(model.architecture.model_type) + ".";
   const json numbers = gguf_keys(model);
   for (const auto& [key, value] : numbers.items()) {
-    if (value.is_number_float()) keys.add_float(prefix + key, value);
+    if (value.is_boolean()) keys.add_choice(prefix + key, value);
+    else if (value.is_number_float()) keys.add_float(prefix + key, value);
     else keys.add_size(prefix + key, value);
   }
 }

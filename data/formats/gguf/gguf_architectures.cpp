@@ -47,10 +47,47 @@ ConfigField shown(const char* tensor, T Config::*member, bool absent = false) {
           }};
 }
 
+// A parallel block with one norm for both branches has no norm before its feed-forward layer.
+ConfigField block_shown() {
+  constexpr const char* kNorm = "blk.0.ffn_norm.weight";
+  return {[=](Config& c, const json& keys) {
+            c.block = keys.at(kTensors).contains(kNorm) ? BlockForm::sequential : BlockForm::parallel_shared;
+          },
+          [=](json& keys, const Config& c) {
+            keys[kTensors];
+            if (c.block != BlockForm::parallel_shared) keys[kTensors][kNorm] = true;
+          }};
+}
+
+ConfigField parallel_block() {
+  constexpr const char* kKey = "use_parallel_residual";
+  return {[=](Config& c, const json& keys) {
+            const json value = keys.value(kKey, json());
+            if (!value.is_boolean()) throw std::runtime_error(std::string(kKey) + " is not true or false");
+            c.block = value == true ? BlockForm::parallel : BlockForm::sequential;
+          },
+          [=](json& keys, const Config& c) { keys[kKey] = c.block == BlockForm::parallel; }};
+}
+
+// A property of the architecture that no key states.
+ConfigField always(void (*set)(Config&)) {
+  return {[=](Config& c, const json&) { set(c); }, [](json&, const Config&) {}};
+}
+
+// A window that llama.cpp ignores, so a model with one is read, but not written.
+ConfigField ignored_window() {
+  constexpr const char* kKey = "attention.sliding_window";
+  return {[=](Config& c, const json& keys) {
+            c.window = 0;
+            if (keys.contains(kKey)) set_member(c.window, kKey, keys.at(kKey));
+          },
+          [](json&, const Config&) {}};
+}
+
 // The file holds the gains that llama.cpp multiplies by, so a gain with an offset is stored as 1 + w. A file does not
 // show whether the gains had one. The preset's have it if those of the published models do.
+constexpr const char* kGains = "gains have an offset";
 ConfigField offset_of_gains() {
-  constexpr const char* kGains = "gains have an offset";
   return {[=](Config& c, const json& keys) { c.norm_unit_offset = keys.value(kGains, c.norm_unit_offset); },
           [=](json& keys, const Config& c) { keys[kGains] = c.norm_unit_offset; }};
 }
@@ -117,12 +154,15 @@ std::vector<ConfigField> common(const std::vector<ConfigField>& more) {
                 more);
 }
 
+std::vector<ConfigField> with_rope(const std::vector<ConfigField>& more) {
+  return common(concat({key("rope.freq_base", &Config::rope_theta, std::optional(10000.f))}, more));
+}
+
 // Keys of models with RMSNorm and RoPE. Heads are C/H wide unless `more` says otherwise.
 std::vector<ConfigField> llama_like(const std::vector<ConfigField>& more) {
-  return common(concat({key("attention.layer_norm_rms_epsilon", &Config::norm_eps),
-                        key("rope.freq_base", &Config::rope_theta, std::optional(10000.f)),
-                        written("rope.dimension_count", &Config::head_dim)},
-                       more));
+  return with_rope(concat({key("attention.layer_norm_rms_epsilon", &Config::norm_eps),
+                           written("rope.dimension_count", &Config::head_dim)},
+                          more));
 }
 
 // ---- names of tensors ------------------------------------------------------------------------------------
@@ -159,10 +199,10 @@ Modules qkv(ForeignRow foreign_row) {
           {"block.#.attention.v", "blk.#.attn_v"}};
 }
 
-const Modules kGpt2 = {{"embedding.position", "position_embd"},
-                       {"block.#.attention.q", "blk.#.attn_qkv"},
-                       {"block.#.attention.k", "blk.#.attn_qkv", behind_q},
-                       {"block.#.attention.v", "blk.#.attn_qkv", behind_k}};
+const Modules kJoinedQkv = {{"block.#.attention.q", "blk.#.attn_qkv"},
+                            {"block.#.attention.k", "blk.#.attn_qkv", behind_q},
+                            {"block.#.attention.v", "blk.#.attn_qkv", behind_k}};
+const Modules kGpt2 = concat({{"embedding.position", "position_embd"}}, concat(kJoinedQkv, kPreNorms));
 
 // llama.cpp stores the matrices of all experts as one tensor.
 const Modules kExperts = {{"block.#.ffn.router", "blk.#.ffn_gate_inp"},
@@ -178,6 +218,7 @@ const std::vector<Architecture>& rows() {
   const ConfigField any_bias = shown("blk.0.attn_output.bias", &Config::bias);
   const ConfigField qkv_bias = shown("blk.0.attn_q.bias", &Config::qkv_bias);
   const ConfigField head_bias = shown("output.bias", &Config::head_bias);
+  const ConfigField whole_heads = written("rope.dimension_count", &Config::head_dim);
   const ConfigField head_dim = key("attention.key_length", &Config::head_dim, std::optional(kDerived));
   const ConfigField value_dim = written("attention.value_length", &Config::head_dim);
   const ConfigField eps = key("attention.layer_norm_epsilon", &Config::norm_eps);
@@ -187,7 +228,7 @@ const std::vector<Architecture>& rows() {
   const ConfigField experts = key("expert_count", &Config::experts);
   const ConfigField used = key("expert_used_count", &Config::experts_per_token);
   static const std::vector<Architecture> all = {
-      row("gpt2", true, common({eps, tied}), concat(kGpt2, kPreNorms)),
+      row("gpt2", true, common({eps, tied}), kGpt2),
       row("qwen2", false, llama_like({tied, head_bias}), concat(qkv(nullptr), kPreNorms)),
       row("qwen3", false, llama_like({tied, head_dim, value_dim, qkv_bias}),
           concat(concat(qkv(nullptr), kPreNorms), kQkNorms)),
@@ -209,6 +250,28 @@ const std::vector<Architecture>& rows() {
        with_common(concat(concat(concat(qkv(nullptr), kPreNorms), kQkNorms), kExperts))},
       row("olmoe", false, llama_like({tied, ungrouped(), experts, used}),
           concat(concat(concat(qkv(nullptr), kPreNorms), kQkNorms), kExperts)),
+      {"starcoder", "starcoder", "gpt2", true, common({eps, tied}), with_common(kGpt2)},
+      {"starcoder2", "starcoder2", "gpt2", true, with_rope({eps, tied, whole_heads, always([](Config& c) {
+                                                              c.position = Position::rope;
+                                                            })}),
+       with_common(concat(qkv(nullptr), kPreNorms))},
+      row("bloom", true, common({eps, tied}),
+          concat({{"embedding.norm", "token_embd_norm"}}, concat(kJoinedQkv, kPreNorms))),
+      {"gptneox", "gptneox", "gpt-neox", true, with_rope({eps, tied, rotated_channels(), parallel_block()}),
+       with_common(concat(kJoinedQkv, kPreNorms))},
+      {"phi2", "phi2", "phi-2", true, with_rope({eps, tied, rotated_channels()}),
+       with_common(concat(qkv(nullptr), kPreNorms))},
+      {"stablelm", "stablelm", "llama", false,
+       with_rope({eps, tied, rotated_channels(), qkv_bias, block_shown(), always([](Config& c) {
+                    c.norm = NormKind::layernorm;
+                    c.norm_bias = true;
+                  })}),
+       with_common(concat(qkv(nullptr), kPreNorms))},
+      {"gemma", "gemma", "gemma2", false, llama_like({head_dim, value_dim, rotated_channels(), always(like_gemma)}),
+       with_common(concat(qkv(nullptr), kPreNorms))},
+      {"phi3", "phi3", "mistral", false, llama_like({tied, rotated_channels(), ignored_window()}),
+       concat({{"block.#.ffn.gate", "blk.#.ffn_up"}, {"block.#.ffn.up", "blk.#.ffn_up", behind_gate}},
+              with_common(concat(kJoinedQkv, kPreNorms)))},
   };
   return all;
 }
@@ -237,12 +300,15 @@ Expressed gguf_expressed(Config config) {
 json gguf_keys(const Expressed& model) {
   json keys;
   for (const ConfigField& field : model.architecture.fields) field.write(keys, model.config);
-  std::erase_if(keys.get_ref<json::object_t&>(), [](const auto& row) { return !row.second.is_number(); });
+  keys.erase(kTensors);
+  keys.erase(kGains);
   return keys;
 }
 
 bool needs_own_head(const Expressed& model) {
-  return std::string_view(model.architecture.model_type).starts_with("olmo");
+  for (const std::string_view name : {"olmo2", "olmoe", "gptneox", "phi2", "stablelm"})
+    if (name == model.architecture.model_type) return true;
+  return false;
 }
 
 // ---- reading ---------------------------------------------------------------------------------------------
@@ -265,9 +331,9 @@ json keys_of(const json& file, const std::string& architecture) {
   return keys;
 }
 
-// Llama and Mixtral are one architecture for llama.cpp. The preset of a row tells whether it has experts.
-const Architecture& row_of(const std::string& name, const json& keys) {
-  const bool mixture = keys.value("expert_count", json(0)) != 0;
+// Llama and Mixtral are one architecture for llama.cpp. Their tensors tell them apart.
+const Architecture& row_of(const std::string& name, const std::set<std::string>& tensors) {
+  const bool mixture = tensors.contains("blk.0.ffn_gate_inp.weight");
   std::set<std::string> known;
   for (const Architecture& row : rows()) {
     known.insert(row.model_type);
@@ -285,7 +351,7 @@ json other_keys(const Config& c) {
   return {{"attention.key_length", c.head_dim},
           {"attention.value_length", c.head_dim},
           {"attention.causal", true},
-          {"attention.sliding_window", 0},
+          {"attention.sliding_window", c.window},
           {"expert_count", c.experts},
           {"expert_used_count", c.experts > 0 ? c.experts_per_token : 0},
           {"expert_feed_forward_length", c.hidden},
@@ -298,7 +364,8 @@ json other_keys(const Config& c) {
           {"rope.scaling.finetuned", nullptr},
           {"rope.scaling.original_context_length", nullptr},
           {"rope.scaling.type", "none"},
-          {"tensor_data_layout", nullptr}};
+          {"tensor_data_layout", nullptr},
+          {"use_parallel_residual", nullptr}};
 }
 
 std::string shown_value(const json& value) {
@@ -327,7 +394,7 @@ Expressed expressed_by_gguf(const json& file, const std::set<std::string>& tenso
   const json name = file.value("general.architecture", json());
   if (!name.is_string()) throw std::runtime_error("general.architecture is missing");
   json keys = keys_of(file, name.get<std::string>());
-  const Architecture& row = row_of(name.get<std::string>(), keys);
+  const Architecture& row = row_of(name.get<std::string>(), tensors);
   json marked = keys;
   marked[kTensors] = json::object();
   for (const std::string& tensor : tensors) marked[kTensors][tensor] = true;

@@ -12,8 +12,8 @@
 #include "data/strings/errors.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/bpe_json.hpp"
-#include "data/tokenizer/byte_alphabet.hpp"
-#include "data/tokenizer/json_parts.hpp"
+#include "data/tokenizer/pipeline/byte_alphabet.hpp"
+#include "data/tokenizer/pipeline/json_parts.hpp"
 #include "gguf_tokenizer.hpp"
 #include "pre_tokenizers.hpp"
 

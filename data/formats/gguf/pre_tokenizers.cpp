@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/tokenizer/split.hpp"
+#include "data/tokenizer/pipeline/split.hpp"
 
 namespace {
 

@@ -537,6 +537,13 @@ ConfigFields falcon_fields(const ConfigFields& more) {
 
 }  // namespace
 
+void like_gemma(Config& c) {
+  c.placement = "pre";
+  c.window = 0;
+  c.window_every = 1;
+  c.attention_cap = c.logit_cap = 0;
+}
+
 // ---- the classes -----------------------------------------------------------------------------------------
 
 const ConfigFields kCausalFields = {unless("is_causal", true), unless("use_bidirectional_attention", false)};
@@ -677,10 +684,5 @@ const ConfigFields kStarcoder2Fields =
                   always([](Config& c) { c.position = Position::rope; })});
 
 const ConfigFields kGemmaFields =
-    like_llama({fixed("hidden_act", "gelu_pytorch_tanh", "gelu"), kUnbiased, always([](Config& c) {
-                  c.placement = "pre";
-                  c.window = 0;
-                  c.window_layers = "all";
-                  c.attention_cap = c.logit_cap = 0;
-                })},
+    like_llama({fixed("hidden_act", "gelu_pytorch_tanh", "gelu"), kUnbiased, always(like_gemma)},
                {.tied = true, .kv_heads = 16, .head_dim = 256});

@@ -21,6 +21,9 @@ using ConfigFields = std::vector<ConfigField>;
 void set_member(int& member, const std::string& key, const nlohmann::json& value);
 void set_member(float& member, const std::string& key, const nlohmann::json& value);
 
+// Makes a Gemma of a Gemma 2.
+void like_gemma(Config& config);
+
 extern const ConfigFields kCausalFields;  // of every class: no token sees later ones
 
 extern const ConfigFields kBloomFields, kFalcon40bFields, kFalcon7bFields, kGemmaFields, kGemma2Fields, kGemma3Fields,

@@ -12,6 +12,8 @@ size_t of_neighbors(size_t r, const Config& c) {
   return r - i + (i < R / 2 ? 2 * i : 2 * i - R + 1);
 }
 
+size_t behind_gate(size_t r, const Config& c) { return r + c.hidden; }
+
 namespace {
 
 // q, k and v of a head together, (H, 3, D): BLOOM, GPT-NeoX.
@@ -27,9 +29,6 @@ size_t of_group(size_t r, const Config& c) {
   const size_t D = c.head_dim, queries = c.n_head / c.kv_heads, heads = part == 0 ? queries : 1, h = r / D;
   return (h / heads * (queries + 2) + (part == 0 ? h % heads : queries + part - 1)) * D + r % D;
 }
-
-// The second of two stacked matrices, each with as many rows as the feed-forward layer is wide.
-size_t second(size_t r, const Config& c) { return r + c.hidden; }
 
 // OPT never uses its first two positions.
 size_t behind_two(size_t r, const Config&) { return r + 2; }
@@ -94,7 +93,7 @@ Modules like_llama(const Modules& norms, const Modules& changed = {}) {
 }
 
 const Modules kGateUp = {{"block.#.ffn.gate", "model.layers.#.mlp.gate_up_proj"},
-                         {"block.#.ffn.up", "model.layers.#.mlp.gate_up_proj", second}};
+                         {"block.#.ffn.up", "model.layers.#.mlp.gate_up_proj", behind_gate}};
 
 }  // namespace
 

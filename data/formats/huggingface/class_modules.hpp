@@ -12,6 +12,8 @@ using ForeignRow = size_t (*)(size_t r, const Config& config);
 // One matrix holds q of all heads, then k, then v: where our k and v begin in theirs.
 size_t behind_q(size_t r, const Config& config);
 size_t behind_k(size_t r, const Config& config);
+// One matrix holds the gate's rows, then those of the up projection.
+size_t behind_gate(size_t r, const Config& config);
 // We rotate the pairs (i, i + R/2) of the first R channels of a head; GLM and Llama's own programs rotate (2i, 2i + 1).
 size_t of_neighbors(size_t r, const Config& config);
 
