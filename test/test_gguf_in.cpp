@@ -223,7 +223,7 @@ TEST_CASE("models that are variants of a preset become architectures of their ow
   const std::vector<Case> cases = {
       {"gemma", "gemma2", [](Config& c) {
          c.placement = "pre";
-         c.window = 0, c.window_every = 1;
+         c.window = 0, c.window_layers = "all";
          c.attention_cap = c.logit_cap = 0;
        }},
       {"stablelm", "llama", [](Config& c) {

@@ -540,7 +540,7 @@ ConfigFields falcon_fields(const ConfigFields& more) {
 void like_gemma(Config& c) {
   c.placement = "pre";
   c.window = 0;
-  c.window_every = 1;
+  c.window_layers = "all";
   c.attention_cap = c.logit_cap = 0;
 }
 
