@@ -56,6 +56,12 @@ const FloatType kFloat32 = {"f32", "F32", "float32", 4, std::numeric_limits<floa
 const FloatType kFloat16 = {"f16", "F16", "float16", 2, 65504, encode_16<half_of_float>};
 const FloatType kBfloat16 = {"bf16", "BF16", "bfloat16", 2, 0x1.fep127f, encode_16<bfloat16_of_float>};
 
+std::string dtype_of_stored(const std::string& stored) {
+  for (const FloatType* type : {&kFloat32, &kFloat16, &kBfloat16})
+    if (stored == type->stored) return type->name;
+  return "";
+}
+
 const FloatType& find_float_type(const std::string& name) {
   for (const FloatType* type : {&kFloat32, &kFloat16, &kBfloat16})
     if (name == type->name) return *type;

@@ -52,6 +52,7 @@ struct HeldTensor {
   std::string file;
   std::vector<uint64_t> shape;
   std::function<void(float* to)> read;  // converts all numbers to floats
+  std::string dtype = {};               // as in --dtype; "" if it has none of these types
 
   uint64_t size() const;  // in elements
 };

@@ -194,7 +194,7 @@ GgufFile::GgufFile(const std::string& path) : file_(path) {
     file_.fail(" is no GGUF file");
   const auto version = from.number<uint32_t>();
   if (version < kOldest || version > kNewest)
-    file_.fail((version & 0xffff) == 0 ? " is a GGUF file for big-endian processors, which train_gpt does not read"
+    file_.fail(version != 0 && (version & 0xffffff) == 0 ? " is a GGUF file for big-endian processors, which train_gpt does not read"
                                        : " has version " + std::to_string(version) +
                                              " of GGUF; train_gpt reads versions 2 and 3");
   const auto tensors = from.number<uint64_t>(), keys = from.number<uint64_t>();

@@ -44,7 +44,8 @@ HeldTensors held_in(const std::string& folder) {
   const auto stored = std::make_shared<const StoredTensors>(folder);
   HeldTensors held;
   for (const StoredTensor& t : stored->all())
-    held[t.name] = {stored->path_of(t), t.shape, [stored, &t](float* to) { stored->read(to, t); }};
+    held[t.name] = {stored->path_of(t), t.shape, [stored, &t](float* to) { stored->read(to, t); },
+                    dtype_of_stored(t.type_name)};
   return held;
 }
 
@@ -137,12 +138,11 @@ Tokenizer HuggingFaceModel::tokenizer() const {
   return Tokenizer::bytes();
 }
 
+// The largest tensor's.
 std::string HuggingFaceModel::dtype() const {
-  const auto smaller = [](const StoredTensor& a, const StoredTensor& b) { return a.size() < b.size(); };
-  const auto largest = std::max_element(tensors_.all().begin(), tensors_.all().end(), smaller);
-  for (const FloatType* type : {&kFloat32, &kFloat16, &kBfloat16})
-    if (largest != tensors_.all().end() && largest->type_name == type->stored) return type->name;
-  return "";
+  const auto smaller = [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); };
+  const auto largest = std::max_element(held_.begin(), held_.end(), smaller);
+  return largest == held_.end() ? "" : largest->second.dtype;
 }
 
 // Throws if the two tied matrices differ: transformers does not tie such matrices, whatever config.json says.

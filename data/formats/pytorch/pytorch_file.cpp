@@ -23,7 +23,8 @@ constexpr const char* kPickle = "/data.pkl";
 struct StorageType {
   const char* name;
   uint64_t bytes;
-  float (*convert)(const unsigned char* from);  // null if train_gpt does not read such numbers
+  float (*convert)(const unsigned char* from) = nullptr;  // null if train_gpt does not read such numbers
+  const char* dtype = "";
 };
 
 float of_float(const unsigned char* from) {
@@ -40,11 +41,11 @@ float of_16_bits(const unsigned char* from) {
 }
 
 constexpr StorageType kTypes[] = {
-    {"FloatStorage", 4, of_float},  {"HalfStorage", 2, of_16_bits<float_of_half>},
-    {"DoubleStorage", 8, nullptr},  {"BFloat16Storage", 2, of_16_bits<float_of_bfloat16>},
-    {"LongStorage", 8, nullptr},    {"IntStorage", 4, nullptr},
-    {"ShortStorage", 2, nullptr},   {"CharStorage", 1, nullptr},
-    {"ByteStorage", 1, nullptr},    {"BoolStorage", 1, nullptr},
+    {"FloatStorage", 4, of_float, "f32"},
+    {"HalfStorage", 2, of_16_bits<float_of_half>, "f16"},
+    {"BFloat16Storage", 2, of_16_bits<float_of_bfloat16>, "bf16"},
+    {"DoubleStorage", 8}, {"LongStorage", 8}, {"IntStorage", 4}, {"ShortStorage", 2},
+    {"CharStorage", 1},   {"ByteStorage", 1}, {"BoolStorage", 1},
 };
 
 // A tensor and where its storage is in the file.
@@ -147,7 +148,7 @@ HeldTensors read_pytorch_file(const std::string& path) {
   for (const auto& [name, tensor] : explained(path + " cannot be used: ", [&] { return tensors_in(*file, entries); }))
     held[name] = {path, tensor.shape, [file, name = name, tensor = tensor](float* to) {
                     read_tensor(to, *file, tensor, name);
-                  }};
+                  }, tensor.numbers->dtype};
   return held;
 }
 
