@@ -12,6 +12,7 @@
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/formats/llama2c.hpp"
 #include "data/formats/llmc.hpp"
+#include "data/formats/pytorch/pytorch_file.hpp"
 #include "data/formats/safetensors.hpp"
 #include "data/options/command_line.hpp"
 #include "data/run_directory/checkpoint.hpp"
@@ -134,6 +135,14 @@ void read_class(const std::string& path) {
   }
 }
 
+void read_pytorch(const std::string& path) {
+  std::vector<float> values;
+  for (const auto& [name, tensor] : read_pytorch_file(path)) {
+    values.resize(tensor.size());
+    tensor.read(values.data());
+  }
+}
+
 void read_gguf(const std::string& path) {
   const std::unique_ptr<ForeignModel> found = open_gguf(path);
   use(*found);
@@ -164,6 +173,7 @@ const std::vector<Parser> kParsers = {
     {"llama2c", "model.bin", [](const std::string& path) { use(*open_llama2c(path)); }},
     {"checkpoint", "checkpoint.safetensors", [](const std::string& path) { load_trained_model(path); }},
     {"gguf", "model.gguf", read_gguf},
+    {"pytorch", "pytorch_model.bin", read_pytorch},
     {"config.toml", "config.toml", [](const std::string& path) { from_toml(read_file(path), path); }},
     {"metrics.csv", "metrics.csv", [](const std::string& path) { read_metrics(folder_of(path)); }},
     {"history", "history.jsonl", [](const std::string& path) { read_history(folder_of(path)); }},
