@@ -417,6 +417,9 @@ class Checks:
             texts = [path.read_bytes() if path.exists() else b"" for path in (first, second)]
             self.check(f"{name}: {file} goes back", texts[0] == texts[1], "is another")
         first, second = (load_file(self.folder / where / "model.safetensors") for where in ("hf", "again"))
+        for tensors in first, second:
+            if (key := "model.decoder.embed_positions.weight") in tensors:  # OPT never reads the first two rows
+                tensors[key] = tensors[key][2:]
         same = all(torch.equal(w, second[key]) and w.dtype == second[key].dtype for key, w in first.items())
         others = first.keys() ^ second.keys()
         self.check(f"{name}: tensors go back", same and not others, f"{others or 'other values'}")
