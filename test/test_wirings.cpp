@@ -186,6 +186,9 @@ TEST_CASE("each layer rotates by the base of its kind, or not at all", "[config]
   CHECK(tables.of(c, 2) == &tables.all);
   CHECK(tables.local.sine[tables.local.half + 1] == float(std::sin(std::pow(7, -.5))));  // position 1, pair 1
   CHECK(tables.all.sine[tables.all.half + 1] == float(std::sin(.01 / 2)));
+  CHECK(message_of<std::invalid_argument>([] {
+          wired([](Config& c) { c.position = Position::rope, c.rope_scaling = RopeScaling::yarn, c.rope_theta = 1; });
+        }).starts_with("rope-theta is 1, and rope-scaling yarn needs"));
   const Config learned = wired([](Config&) {});
   CHECK(RopeTables(learned).of(learned, 1) == nullptr);
 }

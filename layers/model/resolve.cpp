@@ -171,6 +171,8 @@ void check_rope(const Config& c) {
           "{position} rope rotates pairs and needs an even head dimension, not " + std::to_string(c.head_dim));
   require(!fades(c) || c.rope_slow < c.rope_fast, "{rope-slow} " + number(c.rope_slow) + " is not below {rope-fast} " +
                                                       number(c.rope_fast) + ": lower one, or raise the other");
+  require(c.rope_scaling != RopeScaling::yarn || c.rope_theta > 1,
+          "{rope-theta} is 1, and {rope-scaling} yarn needs pairs of different speeds: raise it");
   require(c.rope_scaling != RopeScaling::dynamic || c.context <= c.rope_original,
           "{rope-scaling} dynamic goes up to {rope-original} " + std::to_string(c.rope_original) +
               " here, and {context} is " + std::to_string(c.context) + ": choose yarn, or a shorter context");
