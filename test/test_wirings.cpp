@@ -254,7 +254,8 @@ TEST_CASE("a wiring is configured, drawn, resumed with the same bits and sampled
   const std::string told = f.run("info whole").out;
   for (const char* line :
        {"the token embedding again, with a bias, logits capped at 30", "causal, window 9 in layers 1 of 2",
-        "RoPE on 4 of each head", "scores capped at 20", "32 → 96 → 32, geglu-tanh", "of the token times 4\n", "block.0.attention.q.bias"})
+        "RoPE on 4 of each head", "scores capped at 20", "32 → 96 → 32, geglu-tanh", "of the token times 4\n",
+        "block.0.attention.q.bias"})
     CHECK(contains(told, line));
   CHECK_FALSE(contains(told, "attention.o.bias"));
   CHECK(f.run("sample whole --length 60 --prompt The").status == 0);

@@ -193,10 +193,10 @@ GgufFile::GgufFile(const std::string& path) : file_(path) {
   if (from.number<uint32_t>() != std::bit_cast<uint32_t>(std::to_array({'G', 'G', 'U', 'F'})))
     file_.fail(" is no GGUF file");
   const auto version = from.number<uint32_t>();
+  const bool swapped = version != 0 && (version & 0xffffff) == 0;
+  if (swapped) file_.fail(" is a GGUF file for big-endian processors, which train_gpt does not read");
   if (version < kOldest || version > kNewest)
-    file_.fail(version != 0 && (version & 0xffffff) == 0 ? " is a GGUF file for big-endian processors, which train_gpt does not read"
-                                       : " has version " + std::to_string(version) +
-                                             " of GGUF; train_gpt reads versions 2 and 3");
+    file_.fail(" has version " + std::to_string(version) + " of GGUF; train_gpt reads versions 2 and 3");
   const auto tensors = from.number<uint64_t>(), keys = from.number<uint64_t>();
   if (tensors > kMostTensors || keys > kMostKeys) file_.fail(" is corrupted: it asks for too many tensors or keys");
   keys_ = read_keys(from, keys);
