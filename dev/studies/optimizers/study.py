@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """Placement and optimizer: does the optimizer decide which placement wins?
 
-6 layers x 128 channels, five seeds, with the same batches and initial weights in every cell. With Muon each placement
-tunes its learning rate and its warm-up together, on a separate seed. With AdamW all have the warm-up and each the rate
-that an earlier search found; a finer one confirmed them. Build with `make MARCH=x86-64-v3`: the runs then
-have the same bits on every processor with AVX2.
+6 layers x 128 channels, five seeds, with the same batches and initial weights in every cell. With Muon each of four
+placements tunes its learning rate and its warm-up together, on a separate seed. With AdamW all have the warm-up and
+each the rate that an earlier search found; a finer one confirmed them. --long has eight placements and a longer search.
+Build with `make MARCH=x86-64-v3`: the runs then have the same bits on every processor with AVX2.
 """
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, interval, look_of, outcome, pandas, plt, stats, table  # noqa: E402
+import pandas  # noqa: E402
+from common import COLOR, Study, interval, look_of, outcome, plt, stats, stored, table, tuned_to  # noqa: E402
 
 BASELINE = "pre"
 OPTIMIZERS = {"adamw": "AdamW", "muon": "Muon"}
+RATES = {"post": "3e-3", "pre": "3e-3", "sandwich": "1e-3", "deepnorm": "3e-3"}  # AdamW's
+MORE = {"reordered": "3.3e-4", "pre-post": "3e-3", "none": "3e-3", "hyper": "3e-3"}
 TICKS = [0.2, 0.3, 0.5, 1, 2, 4]
 
 
@@ -108,53 +111,64 @@ def draw_effects(axis, final, placements):
                 axis.errorbar(mean, y + shift, xerr=half, fmt="o", color=COLOR[placement], mfc=face, capsize=2)
         axis.plot([], [], "o", color="0.4", mfc=face, label=OPTIMIZERS[optimizer])
     axis.axvline(0, color="0.5", linewidth=1)
-    axis.xaxis.set_major_locator(plt.MultipleLocator(0.05))
+    axis.xaxis.set_major_locator(plt.MultipleLocator(0.01))
     axis.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5),
              xlabel=f"final loss minus that of {BASELINE}", title="at the end")
     axis.legend(fontsize=8)
 
 
-study = Study(__doc__)
-steps = 10000 if study.long else 2000
-RATES = {"post": "3e-3", "pre": "3e-3", "sandwich": "1e-3", "deepnorm": "3e-3", "reordered": "3.3e-4",
-         "pre-post": "3e-3", "none": "3e-3", "hyper": "3e-3"}  # AdamW's rates
-shared = f"""--layers 6 --channels 128 --heads 4 --context 128 --batch 4 --steps {steps} --min-lr 0
-    --eval-every {steps // 40} --eval-batches 20 --val-fraction 0.02 --save-every 0 --baseline """
-cells = {placement: f"placement={placement} lr={rate}" for placement, rate in RATES.items()}
-found = {
-    "adamw": study.compare("adamw", f"""{shared} placement={BASELINE},lr={RATES[BASELINE]} --warmup 10%
-        --grid {" + ".join(cells.values())} seed=1,2,3,4,5"""),
-    "muon": study.compare("muon", f"""{shared} placement={BASELINE} --optimizer muon
-        --tune lr=3e-3,9e-3 warmup=10%,30% --tune-runs 10 --grid placement={",".join(RATES)} seed=1,2,3,4,5"""),
-}
+def final_runs():
+    """The final runs under both optimizers."""
+    runs = pandas.concat([stored(__file__, f"{name}-runs").assign(optimizer=name) for name in OPTIMIZERS])
+    return runs[runs.stage == "final"]
 
 
-def joined(name):
-    """A table of both comparisons."""
-    parts = [getattr(tables, name).assign(optimizer=optimizer) for optimizer, tables in found.items()]
-    both = pandas.concat(parts, ignore_index=True)
-    return both[both.stage == "final"]
+def pairs_found():
+    """[rate, warm-up] of each cell. AdamW's are given, and Muon's have an asterisk if a neighbor was not tried."""
+    muon = {("muon", row.placement): tuned_to(row) for row in stored(__file__, "muon-summary").itertuples()}
+    adamw = stored(__file__, "adamw-summary")
+    return {**muon, **{("adamw", row.placement): [f"{row.peak_lr:g}", "10%"] for row in adamw.itertuples()}}
 
 
-runs, curves = joined("runs"), joined("curves")
-runs["warmup"] = runs.warmup.fillna("10%")
-placements = list(runs.placement.unique())
-final = losses(runs)
-figure, axes = plt.subplot_mosaic([["adamw", "muon"], ["ends", "ends"]], figsize=(10, 7.6), height_ratios=[1.3, 1])
-axes["muon"].sharey(axes["adamw"])
-for optimizer in OPTIMIZERS:
-    draw_curves(axes[optimizer], curves, optimizer)
-draw_effects(axes["ends"], final, placements)
-rows = []
-for placement in placements:
-    row = [placement]
+def published():
+    """The tables in README.md, from the stored runs."""
+    runs, pairs = final_runs(), pairs_found()
+    final, placements, rows = losses(runs), list(runs.placement.unique()), []
+    for placement in placements:
+        row = [placement]
+        for optimizer in OPTIMIZERS:
+            some = runs[(runs.placement == placement) & (runs.optimizer == optimizer)]
+            row += [", ".join(pairs[optimizer, placement]), outcome(some)]
+        rows.append(row)
+    ends = table(rows, ["placement", "rate and warm-up, AdamW", "final loss, AdamW", "with Muon", "final loss, Muon"])
+    effects = table(contrasts(final, placements), ["placement", f"minus {BASELINE}, AdamW", f"minus {BASELINE}, Muon",
+                                                   "Muon's effect minus AdamW's", "p (Holm)"])
+    seeds = table(pairing(final), ["optimizer", "pairs of cells", "deviation, paired", "deviation, unpaired",
+                                   "seeds to find 0.01, paired", "unpaired"])
+    return "\n".join([ends, effects, seeds])
+
+
+def main():
+    study = Study(__doc__)
+    rates = {**RATES, **(MORE if study.long else {})}
+    steps = 10000 if study.long else 2000
+    shared = f"""--layers 6 --channels 128 --heads 4 --context 128 --batch 4 --steps {steps} --min-lr 0
+        --eval-every {steps // 40} --eval-batches 20 --val-fraction 0.02 --save-every 0 --baseline """
+    cells = " + ".join(f"placement={placement} lr={rate}" for placement, rate in rates.items())
+    found = {
+        "adamw": study.compare("adamw", f"""{shared} placement={BASELINE},lr={rates[BASELINE]} --warmup 10%
+            --grid {cells} seed=1,2,3,4,5"""),
+        "muon": study.compare("muon", f"""{shared} placement={BASELINE} --optimizer muon --tune lr=3e-3,9e-3
+            warmup=10%,30% --tune-runs {10 if study.long else 6} --grid placement={",".join(rates)} seed=1,2,3,4,5"""),
+    }
+    curves = pandas.concat([tables.curves.assign(optimizer=optimizer) for optimizer, tables in found.items()])
+    figure, axes = plt.subplot_mosaic([["adamw", "muon"], ["ends", "ends"]], figsize=(10, 7.6), height_ratios=[1.3, 1])
+    axes["muon"].sharey(axes["adamw"])
     for optimizer in OPTIMIZERS:
-        some = runs[(runs.placement == placement) & (runs.optimizer == optimizer)]
-        row += [f"{some.peak_lr.iloc[0]:g}, {some.warmup.iloc[0]}", outcome(some)]
-    rows.append(row)
-ends = table(rows, ["placement", "rate and warm-up, AdamW", "final loss, AdamW", "with Muon", "final loss, Muon"])
-effects = table(contrasts(final, placements), ["placement", f"minus {BASELINE}, AdamW",
-                                               f"minus {BASELINE}, Muon", "Muon's effect minus AdamW's", "p (Holm)"])
-pairs = table(pairing(final), ["optimizer", "pairs of cells", "deviation, paired", "deviation, unpaired",
-                               "seeds to find 0.01, paired", "unpaired"])
-study.publish(figure, "\n".join([ends, effects, pairs]))
+        draw_curves(axes[optimizer], curves[curves.stage == "final"], optimizer)
+    draw_effects(axes["ends"], losses(final_runs()), list(rates))
+    study.publish(figure, published())
+
+
+if __name__ == "__main__":
+    main()
