@@ -540,6 +540,7 @@ TEST_CASE("the ways to stretch RoPE are read as transformers reads them, and wri
     const Config c = open_huggingface(f.path("."))->config();
     write_huggingface(f.path("."), {Model(c, false), Tokenizer::bytes(), "", "f32"});
     const Config again = open_huggingface(f.path("."))->config();
+    CHECK(json::parse(f.read("config.json")).at("model_type") == file.at("model_type"));
     CHECK(RopeTables(c).all.half == RopeTables(again).all.half);
     CHECK(rope_frequencies(c.rope_dims(), RopeAngles(c)) == rope_frequencies(c.rope_dims(), RopeAngles(again)));
     CHECK(again.rope_magnitude == c.rope_magnitude);
@@ -572,6 +573,11 @@ TEST_CASE("the ways to stretch RoPE are read as transformers reads them, and wri
   CHECK(scaled({{"rope_type", "yarn"}, {"factor", 4}, {"attention_factor", 1.25}}).rope_magnitude == 1.25);
   CHECK(scaled({{"rope_type", "linear"}, {"factor", 4}}).rope_factor == 4);
   CHECK(scaled({{"rope_type", "dynamic"}, {"factor", 4}}).rope_scaling == RopeScaling::dynamic);
+
+  const json part = {{"rope_type", "linear"}, {"factor", 2}, {"partial_rotary_factor", .25}};
+  for (const char* preset : {"gpt-neox", "phi-2"})
+    CHECK(read(preset, {{"rope_parameters", part}, {"rotary_pct", nullptr}, {"partial_rotary_factor", nullptr},
+                        {"hidden_size", 32}}).rope_factor == 2);
 
   // As transformers 4 wrote Gemma 3, and as version 5 does.
   c = read("gemma3", {{"rope_parameters", nullptr}, {"rope_theta", 5e5}, {"rope_local_base_freq", 2e4},

@@ -316,6 +316,7 @@ ConfigField partial_rope(float absent, const char* outside = kRotaryShare) {
           [=](json& file, const Config& c) {
             const double share = static_cast<double>(c.rope_dims()) / c.head_dim;
             file["rope_parameters"][kRotaryShare] = file[outside] = share;
+            if (file.contains("rope_scaling")) file["rope_scaling"] = file["rope_parameters"];
           }};
 }
 
