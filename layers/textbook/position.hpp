@@ -1,10 +1,13 @@
 #pragma once
 // Positional encodings: learned, sinusoidal, RoPE and ALiBi.
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <vector>
+
+#include "layers/config/config.hpp"
 
 namespace textbook {
 
