@@ -37,6 +37,8 @@ import transformers as hf
 from peft import PeftModel
 from safetensors.torch import load_file
 
+from checks import Checks
+
 torch.set_num_threads(1)
 hf.logging.set_verbosity_error()
 hf.logging.disable_progress_bar()
@@ -201,23 +203,10 @@ TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan
 PROMPT = "One"
 
 
-class Checks:
+class Exchange(Checks):
     def __init__(self, program, folder):
-        self.program, self.folder, self.passed, self.failed = program, folder, 0, 0
+        super().__init__(program, folder)
         (folder / "text.txt").write_bytes(TEXT)
-
-    def run(self, words):
-        return subprocess.run([self.program, *words.split()], cwd=self.folder, capture_output=True)
-
-    def must(self, words):
-        done = self.run(words)
-        assert done.returncode == 0, (words, done.stderr.decode())
-        return done
-
-    def check(self, name, ok, detail=""):
-        self.passed, self.failed = self.passed + bool(ok), self.failed + (not ok)
-        if not ok:
-            print(f"FAILED {name}: {detail}", flush=True)
 
     def loss_of_eval(self, run):
         done = self.run(f"eval {run} --data text.txt --batch {B} --logits logits.npy --force")
@@ -495,7 +484,7 @@ def main():
         if given.names and name not in given.names:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            checks = Checks(given.program.resolve(), Path(folder))
+            checks = Exchange(given.program.resolve(), Path(folder))
             try:
                 job(checks)
             except Exception as error:

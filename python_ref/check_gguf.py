@@ -38,10 +38,12 @@ except ImportError as error:
     print(f"skipped: {error}; pip install -r python_ref/requirements-gguf.txt")
     sys.exit(0)
 
+from checks import Checks
+
 TESTS = Path(__file__).parent.parent / "test"
 T = 64
 SIZES = f"--layers 2 --heads 4 --channels 64 --context {T} --batch 4 --steps 100 --lr 1e-2 --warmup 5 --quiet"
-GEMMA = "--preset gemma2 --placement pre --window 0 --window-every 1 --attention-cap 0 --logit-cap 0"
+GEMMA = "--preset gemma2 --placement pre --window 0 --window-layers all --attention-cap 0 --logit-cap 0"
 STABLELM = "--preset llama --norm layernorm --norm-bias"
 STARCODER2 = "--preset gpt2 --position rope"
 CASES = {
@@ -157,18 +159,14 @@ def quantize(x, kind):
     return out
 
 
-class Checks:
+class Exchange(Checks):
     def __init__(self, program):
-        self.program, self.passed, self.failed, self.worst = program, 0, 0, {}
+        super().__init__(program)
+        self.worst = {}
 
     def run(self, folder, *words):
         done = subprocess.run([self.program, *words], cwd=folder, capture_output=True)
         return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-
-    def check(self, name, ok, detail=""):
-        self.passed, self.failed = self.passed + bool(ok), self.failed + (not ok)
-        if not ok:
-            print(f"FAILED {name}: {detail}", flush=True)
 
     def case(self, folder, name, options):
         (folder / "text.txt").write_text(TEXT)
@@ -336,7 +334,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="write test/gguf again")
     parser.add_argument("cases", nargs="*", help="some of: " + " ".join([*CASES, *CHATS]) + ", or llama-quantized")
     arguments = parser.parse_args()
-    checks = Checks(arguments.program.resolve())
+    checks = Exchange(arguments.program.resolve())
     for name in FIXTURES:
         with tempfile.TemporaryDirectory() as folder:
             checks.fixture(Path(folder), name, arguments.write)

@@ -505,13 +505,19 @@ TEST_CASE("a key that config.json lacks has the default of its class", "[formats
   CHECK(read_without("qwen3", {"head_dim"}).head_dim == 128);
 }
 
+// Writes a small model of this preset whose config.json has these values, too. Returns that config.json.
+json write_small(const Folder& f, const std::string& preset, const json& more) {
+  write_huggingface(f.path("."), {small(preset), Tokenizer::bytes(), "", "f32"});
+  json file = json::parse(f.read("config.json"));
+  file.update(more);
+  f.write("config.json", file.dump());
+  return file;
+}
+
 TEST_CASE("a config.json that says two things is refused", "[formats]") {
   const Folder f;
   const auto with = [&](const std::string& preset, const json& more) {
-    write_huggingface(f.path("."), {small(preset), Tokenizer::bytes(), "", "f32"});
-    json file = json::parse(f.read("config.json"));
-    file.update(more);
-    f.write("config.json", file.dump());
+    write_small(f, preset, more);
     return refusal_of(f.path("."));
   };
   const json linear = {{"type", "linear"}, {"factor", 4}};
@@ -533,10 +539,7 @@ TEST_CASE("a config.json that says two things is refused", "[formats]") {
 TEST_CASE("the ways to stretch RoPE are read as transformers reads them, and written", "[formats]") {
   const Folder f;
   const auto read = [&](const std::string& preset, const json& more) {
-    write_huggingface(f.path("."), {small(preset), Tokenizer::bytes(), "", "f32"});
-    json file = json::parse(f.read("config.json"));
-    file.update(more);
-    f.write("config.json", file.dump());
+    const json file = write_small(f, preset, more);
     const Config c = open_huggingface(f.path("."))->config();
     write_huggingface(f.path("."), {Model(c, false), Tokenizer::bytes(), "", "f32"});
     const Config again = open_huggingface(f.path("."))->config();
@@ -617,6 +620,7 @@ TEST_CASE("the lists of layers in SmolLM3's and GPT-Neo's config.json are read, 
   CHECK(contains(refused("gpt_neo", types({"global", "local"}, 1 << 30)), "is not a list of 4 layers"));
   CHECK(contains(refused("gpt_neo", types({"global", "banded"}, 2)), "attention_types has \"banded\""));
   CHECK(contains(refused("gpt_neo", {{"attention_types", {1, 2}}}), "another form"));
+  CHECK(contains(refused("gpt_neo", types(json::array(), 1 << 30)), "another form"));  // at once
   json two = types({"global", "local"}, 2);
   two["attention_layers"] = {"global", "global", "local", "local"};
   CHECK(contains(refused("gpt_neo", two), "attention_layers is another list than attention_types"));

@@ -19,7 +19,7 @@ struct FloatType {
   void (*encode)(std::string& to, const float* from, size_t n);  // appends n numbers
 };
 extern const FloatType kFloat32, kFloat16, kBfloat16;
-std::string dtype_of_stored(const std::string& stored);         // "bf16" of "BF16"; "" if it is none of them
+std::string dtype_of_stored(const std::string& stored);  // "BF16" → "bf16"; "" for any other type
 const FloatType& find_float_type(const std::string& name);  // throws std::invalid_argument
 
 // Throws if the number of this tensor is not finite (std::runtime_error) or above the limit of the type with this name

@@ -11,6 +11,7 @@
 #include "data/tokenizer/pipeline/json_parts.hpp"
 #include "data/tokenizer/pipeline/pipeline.hpp"
 #include "data/tokenizer/pipeline/split.hpp"
+#include "written_json.hpp"
 
 using nlohmann::json;
 using nlohmann::ordered_json;
@@ -373,11 +374,6 @@ std::string with_member(std::string text, const std::string& name, const std::st
   return text.replace(begin, end - begin, is_new ? to_text(json(name)) + ": " + value + ", " : value);
 }
 
-ordered_json special_row(uint32_t token, const std::string& name) {
-  return {{"id", token}, {"content", name}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
-          {"normalized", false}, {"special", true}};
-}
-
 }  // namespace
 
 std::string json_with_begin(const JsonParts& parts, const SpecialToken* begin) {
@@ -391,7 +387,7 @@ std::string json_with_special(const JsonParts& parts, const std::vector<SpecialT
   rows.pop_back();
   for (const auto& [token, name] : special) {
     if (rows.find_first_not_of(" \t\r\n", 1) != rows.npos) rows += ", ";
-    rows += to_text(special_row(token, name));
+    rows += to_text(added_row<ordered_json>(token, name));
   }
   return with_member(parts.text, "added_tokens", rows + "]");
 }
@@ -399,16 +395,8 @@ std::string json_with_special(const JsonParts& parts, const std::vector<SpecialT
 std::string to_json(const Bpe& bpe) {
   const BpeTables& tables = bpe.tables();
   if (tables.json) return tables.json->text;
-  const auto byte_level = [](bool use_regex) {
-    return ordered_json{
-        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
-  };
-  const ordered_json words = {{"type", "Split"},
-                              {"pattern", {{"Regex", regex_of(tables.split)}}},
-                              {"behavior", "Isolated"},
-                              {"invert", false}};
-  const ordered_json sequence = {{"type", "Sequence"},
-                                 {"pretokenizers", ordered_json::array({words, byte_level(false)})}};
+  const ordered_json words = split_by<ordered_json>(regex_of(tables.split)), bytes = byte_level<ordered_json>(false);
+  const ordered_json sequence = {{"type", "Sequence"}, {"pretokenizers", ordered_json::array({words, bytes})}};
   std::vector<std::string> names;
   for (const std::string& token : tables.tokens) names.push_back(printable(token));
   ordered_json processor;
@@ -416,30 +404,22 @@ std::string to_json(const Bpe& bpe) {
   for (const auto& [token, name] : tables.special) {
     names[token] = name;
     if (static_cast<int>(token) == tables.begin) processor = template_with({token, name});
-    added.push_back(special_row(token, name));
+    added.push_back(added_row<ordered_json>(token, name));
   }
   // push_back, because assigning by name would search all earlier names each time.
   auto& rows = vocabulary.get_ref<ordered_json::object_t&>();
   for (size_t i = 0; i < names.size(); ++i) rows.push_back({names[i], i});
   for (const Merge& merge : tables.merges) merges.push_back(names[merge.left] + " " + names[merge.right]);
-  const ordered_json file = {{"version", "1.0"},
-                             {"truncation", nullptr},
-                             {"padding", nullptr},
-                             {"added_tokens", std::move(added)},
-                             {"normalizer", tables.nfc ? ordered_json{{"type", "NFC"}} : ordered_json()},
-                             {"pre_tokenizer", tables.split == Split::gpt2 ? byte_level(true) : sequence},
-                             {"post_processor", std::move(processor)},
-                             {"decoder", byte_level(true)},
-                             {"model",
-                              {{"type", "BPE"},
-                               {"dropout", nullptr},
-                               {"unk_token", nullptr},
-                               {"continuing_subword_prefix", nullptr},
-                               {"end_of_word_suffix", nullptr},
-                               {"fuse_unk", false},
-                               {"byte_fallback", false},
-                               {"ignore_merges", tables.words_first},
-                               {"vocab", std::move(vocabulary)},
-                               {"merges", std::move(merges)}}}};
+  const bool gpt2 = tables.split == Split::gpt2;
+  const ordered_json file = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", std::move(added)},
+      {"normalizer", tables.nfc ? ordered_json{{"type", "NFC"}} : ordered_json()},
+      {"pre_tokenizer", gpt2 ? byte_level<ordered_json>(true) : sequence},
+      {"post_processor", std::move(processor)},
+      {"decoder", byte_level<ordered_json>(true)},
+      {"model", bpe_model(std::move(vocabulary), std::move(merges), tables.words_first)}};
   return to_text(file, 1) + "\n";
 }

@@ -7,6 +7,7 @@
 
 #include "bpe_files.hpp"
 #include "data/strings/utf8.hpp"
+#include "written_json.hpp"
 
 using nlohmann::json;
 
@@ -16,19 +17,16 @@ json word_level(const std::vector<uint32_t>& alphabet, const std::vector<std::st
   for (const std::string& name : special) {
     const size_t token = alphabet.size() + added.size();
     vocabulary[name] = token;
-    added.push_back({{"id", token}, {"content", name}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
-                     {"normalized", false}, {"special", true}});
+    added.push_back(added_row<json>(static_cast<uint32_t>(token), name));
   }
   json begin;
   if (begins) begin = template_with({static_cast<uint32_t>(alphabet.size()), special.at(0)});
-  const json each_character = {
-      {"type", "Split"}, {"pattern", {{"Regex", "[\\s\\S]"}}}, {"behavior", "Isolated"}, {"invert", false}};
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
           {"added_tokens", added},
           {"normalizer", nullptr},
-          {"pre_tokenizer", each_character},
+          {"pre_tokenizer", split_by<json>("[\\s\\S]")},  // each character
           {"post_processor", begin},
           {"decoder", {{"type", "Fuse"}}},
           {"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "<unk>"}}}};  // not in the vocabulary

@@ -17,7 +17,6 @@ writes the table into data/formats/huggingface/README.md. Needs requirements-hug
 import argparse
 import json
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -29,6 +28,9 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent.parent / "python_ref"))
+from checks import Checks  # noqa: E402
+
 PAGE = HERE.parent.parent / "data" / "formats" / "huggingface" / "README.md"
 BEGIN, END = "<!-- dev/peers/hub.py writes this table -->\n", "<!-- end -->\n"
 T = 80
@@ -91,23 +93,14 @@ def loaded(folder, **how):
         folder, config=config, dtype=torch.float64, attn_implementation="eager", **how)
 
 
-class Checks:
+class Hub(Checks):
     def __init__(self, program, folder, name):
-        self.program, self.folder, self.name, self.passed, self.failed = program, folder, name, 0, 0
+        super().__init__(program, folder)
+        self.name = name
         (folder / "text.txt").write_bytes(TEXT)
 
-    def run(self, words):
-        return subprocess.run([self.program, *words.split()], cwd=self.folder, capture_output=True, text=True)
-
-    def must(self, words):
-        done = self.run(words)
-        assert done.returncode == 0, (words, done.stderr)
-        return done
-
     def check(self, what, ok, detail=""):
-        self.passed, self.failed = self.passed + bool(ok), self.failed + (not ok)
-        if not ok:
-            print(f"FAILED {self.name}: {what}: {detail}", flush=True)
+        super().check(f"{self.name}: {what}", ok, detail)
 
     def publish(self, config):
         """Writes the folder as the hub has it."""
@@ -129,7 +122,7 @@ class Checks:
 
     def loss_of_eval(self, folder):
         done = self.must(f"eval {folder} --data text.txt --batch 4 --logits logits.npy --force")
-        return float(re.search(r"loss ([0-9.]+) nats", done.stdout)[1])
+        return float(re.search(r"loss ([0-9.]+) nats", done.stdout.decode())[1])
 
     def comes_in(self):
         self.loss_of_eval("hub")
@@ -181,7 +174,7 @@ class Checks:
             (self.folder / "hub" / "config.json").write_text(json.dumps(small))
             save_file({"w": torch.zeros(1)}, self.folder / "hub" / "model.safetensors")
             done = self.run("eval hub --data text.txt")
-            line = done.stderr.strip()
+            line = done.stderr.decode().strip()
             self.check("refused", done.returncode != 0 and REFUSED[self.name] in line and "\n" not in line, line)
             return kind, f"refused: {REFUSED[self.name]}"
         self.publish(small)
@@ -211,7 +204,7 @@ def main():
     models, rows, passed, failed = json.loads((HERE / "hub.json").read_text()), [], 0, 0
     for name in given.names or models:
         with tempfile.TemporaryDirectory() as folder:
-            checks, row = Checks(given.program.resolve(), Path(folder), name), ("", "failed")
+            checks, row = Hub(given.program.resolve(), Path(folder), name), ("", "failed")
             try:
                 row = checks.try_model(models[name])
             except Exception as error:

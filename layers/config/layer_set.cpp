@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <stdexcept>
+#include <string_view>
 
 namespace {
 
@@ -25,11 +25,20 @@ struct Periodic {
   }
 };
 
+// The number that the text begins with, or 0.
+int number_at(std::string_view text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 bool is_periodic(const std::string& set, Periodic& found) {
+  const size_t of = set.find(" of ");
+  if (of == set.npos) return false;
   found.last = set.starts_with("last ");
-  const char* text = set.c_str() + (found.last ? 5 : 0);
-  return std::sscanf(text, "%d of %d", &found.count, &found.period) == 2 && found.text() == set && found.count > 0 &&
-         found.count <= found.period;
+  found.count = number_at(std::string_view(set).substr(found.last ? 5 : 0));
+  found.period = number_at(std::string_view(set).substr(of + 4));
+  return found.text() == set && found.count > 0 && found.count <= found.period;
 }
 
 bool is_listed(const std::string& set, int layer) {

@@ -85,7 +85,7 @@ ConfigField ignored_window() {
 }
 
 // The file holds the gains that llama.cpp multiplies by, so a gain with an offset is stored as 1 + w. A file does not
-// show whether the gains had one. The preset's have it if those of the published models do.
+// show whether its gains had an offset. So they have one if the preset's gains do.
 constexpr const char* kGains = "gains have an offset";
 ConfigField offset_of_gains() {
   return {[=](Config& c, const json& keys) { c.norm_unit_offset = keys.value(kGains, c.norm_unit_offset); },

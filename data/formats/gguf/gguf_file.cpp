@@ -97,7 +97,7 @@ json plain_value(Cursor& from, uint32_t type, const std::string& key) {
   from.fail("its key " + in_quotes(key) + " has the unknown type " + std::to_string(type));
 }
 
-// `elements` counts those of all lists.
+// Adds the length of a list to `elements`, which is limited for all lists together.
 json value_of_key(Cursor& from, const std::string& key, uint64_t& elements) {
   const auto type = from.number<uint32_t>();
   if (type != kArray) return plain_value(from, type, key);

@@ -14,6 +14,7 @@
 #include "data/tokenizer/bpe_json.hpp"
 #include "data/tokenizer/pipeline/byte_alphabet.hpp"
 #include "data/tokenizer/pipeline/json_parts.hpp"
+#include "data/tokenizer/written_json.hpp"
 #include "gguf_tokenizer.hpp"
 #include "pre_tokenizers.hpp"
 
@@ -101,14 +102,6 @@ json part(const char* type, json fields) {
   return fields;
 }
 
-json split_by(const std::string& regex) {
-  return part("Split", {{"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}});
-}
-
-json byte_level(bool use_regex) {
-  return part("ByteLevel", {{"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}});
-}
-
 json replace(const char* from, const char* to) {
   return part("Replace", {{"pattern", {{"String", from}}}, {"content", to}});
 }
@@ -119,8 +112,7 @@ json file_of(const StoredTokenizer& t, json merges) {
   for (uint32_t i = 0; i < t.tokens.size(); ++i) {
     const bool control = t.types[i] == kControl;
     if (control || t.types[i] == kUserDefined)
-      added.push_back({{"id", i}, {"content", t.tokens[i]}, {"special", control}, {"normalized", false},
-                       {"single_word", false}, {"lstrip", false}, {"rstrip", false}});
+      added.push_back(added_row<json>(i, t.tokens[i], control));
     if (!control && !vocabulary.emplace(t.tokens[i], i).second)
       lack("a vocabulary with two tokens " + in_quotes(t.tokens[i]));
   }
@@ -133,17 +125,7 @@ json file_of(const StoredTokenizer& t, json merges) {
           {"padding", nullptr},
           {"added_tokens", added},
           {"post_processor", first},
-          {"model",
-           {{"type", "BPE"},
-            {"dropout", nullptr},
-            {"unk_token", nullptr},
-            {"continuing_subword_prefix", nullptr},
-            {"end_of_word_suffix", nullptr},
-            {"fuse_unk", false},
-            {"byte_fallback", false},
-            {"ignore_merges", false},
-            {"vocab", std::move(vocabulary)},
-            {"merges", std::move(merges)}}}};
+          {"model", bpe_model(std::move(vocabulary), std::move(merges), false)}};
 }
 
 Tokenizer tokenizer_of(const json& file) { return Tokenizer::bpe(bpe_from_json(file, to_text(file, 1) + "\n")); }
@@ -166,12 +148,12 @@ Tokenizer read_byte_level(StoredTokenizer t) {
   json file = file_of(t, t.merges);
   file["model"]["ignore_merges"] = row->words_first;
   file["normalizer"] = nullptr;
-  file["decoder"] = byte_level(true);
+  file["decoder"] = byte_level<json>(true);
   json splits = json::array();
-  for (const std::string& regex : row->splits) splits.push_back(split_by(regex));
-  splits.push_back(byte_level(false));
+  for (const std::string& regex : row->splits) splits.push_back(split_by<json>(regex));
+  splits.push_back(byte_level<json>(false));
   const bool gpt2 = row->splits == std::vector{regex_of(Split::gpt2)};
-  file["pre_tokenizer"] = gpt2 ? byte_level(true) : part("Sequence", {{"pretokenizers", splits}});
+  file["pre_tokenizer"] = gpt2 ? byte_level<json>(true) : part("Sequence", {{"pretokenizers", splits}});
   return tokenizer_of(file);
 }
 
@@ -252,7 +234,7 @@ Tokenizer read_sentencepiece(StoredTokenizer t) {
 
 Tokenizer read_gemma4(StoredTokenizer t) {
   t.dummy_prefix = false;
-  return read_pieces_as_merges(t, t.merges, split_by("[^\n]+|\n+"));
+  return read_pieces_as_merges(t, t.merges, split_by<json>("[^\n]+|\n+"));
 }
 
 // ---- characters ------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 #pragma once
 // The pre-tokenizers of llama.cpp that we have ("tokenizer.ggml.pre"). They split text into words before byte-pair
 // encoding.
-// The regular expressions are those of the published tokenizers, which llama.cpp writes in its own way
-// (llm_tokenizer_bpe in src/llama-vocab.cpp).
+// The published tokenizers have these regular expressions. llama.cpp writes them in its own way (llm_tokenizer_bpe in
+// src/llama-vocab.cpp).
 
 #include <string>
 #include <string_view>

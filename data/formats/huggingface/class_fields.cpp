@@ -3,75 +3,31 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <stdexcept>
 #include <string_view>
 
 #include "data/files/json.hpp"
 #include "data/strings/utf8.hpp"
+#include "layer_fields.hpp"
+#include "rope_fields.hpp"
 
 using nlohmann::json;
 
 namespace {
 
-[[noreturn]] void fail(const std::string& key, const std::string& why) { throw std::runtime_error(key + " " + why); }
-
-// A key of config.json, and another name that transformers takes for it.
-struct Key {
-  const char *name, *other;
-  Key(const char* name, const char* other = nullptr) : name(name), other(other) {}
-};
-
-json value_or_null(const json& file, const char* key) { return key && file.contains(key) ? file.at(key) : json(); }
-
-// Returns the key's value under either name, or null. Throws if the two disagree.
-json value_at(const json& file, const Key& key) {
-  const json value = value_or_null(file, key.name), other = value_or_null(file, key.other);
-  if (!value.is_null() && !other.is_null() && value != other)
-    fail(key.other, "is another than " + std::string(key.name) + ": remove the one that does not hold");
-  return value.is_null() ? other : value;
-}
-
-bool has(const json& file, const Key& key) {
-  return file.contains(key.name) || (key.other && file.contains(key.other));
-}
-
-int whole(const std::string& key, const json& value) {
-  constexpr int kMost = 1 << 30;
-  const auto number = integer_between(value, 0, kMost);
-  if (!number)
-    fail(key, "is not a whole number from 0 to " + std::to_string(kMost) + ": " + for_terminal(to_text(value)));
-  return static_cast<int>(*number);
-}
-
-double number(const std::string& key, const json& value) {
-  if (!value.is_number() || !std::isfinite(value.get<float>()))
-    fail(key, "is not a number that a float can hold: " + for_terminal(to_text(value)));
-  return value;
-}
-
-bool flag(const json& file, const char* key, bool absent) {
+bool flag_value(const json& file, const char* key, bool absent) {
   if (!file.contains(key)) return absent;
-  if (!file.at(key).is_boolean()) fail(key, "is not true or false");
+  if (!file.at(key).is_boolean()) refuse_key(key, "is not true or false");
   return file.at(key);
 }
-
-}  // namespace
-
-void set_member(int& member, const std::string& key, const json& value) { member = whole(key, value); }
-void set_member(float& member, const std::string& key, const json& value) {
-  member = static_cast<float>(number(key, value));
-}
-
-namespace {
 
 // In the fields below, `absent` is what the class takes if config.json lacks the key.
 
 // A whole number. Without `absent`, the key is required.
-ConfigField size(const Key& key, int Config::*member, std::optional<int> absent = std::nullopt) {
+ConfigField size(const ConfigKey& key, int Config::*member, std::optional<int> absent = std::nullopt) {
   return {[=](Config& c, const json& file) {
             const json value = value_at(file, key);
-            if (value.is_null() && (!absent || has(file, key))) fail(key.name, "is missing");
-            c.*member = value.is_null() ? *absent : whole(key.name, value);
+            if (value.is_null() && (!absent || has_key(file, key))) refuse_key(key.name, "is missing");
+            c.*member = value.is_null() ? *absent : whole_value(key.name, value);
           },
           [=](json& file, const Config& c) { file[key.name] = c.*member; }};
 }
@@ -80,7 +36,7 @@ ConfigField size(const Key& key, int Config::*member, std::optional<int> absent 
 ConfigField optional_size(const char* key, int Config::*member, int absent = 0) {
   return {[=](Config& c, const json& file) {
             c.*member = absent;
-            if (file.contains(key)) c.*member = file.at(key).is_null() ? 0 : whole(key, file.at(key));
+            if (file.contains(key)) c.*member = file.at(key).is_null() ? 0 : whole_value(key, file.at(key));
           },
           [=](json& file, const Config& c) { file[key] = c.*member; }};
 }
@@ -102,7 +58,7 @@ ConfigField written(const char* key, int Config::*member) {
 
 ConfigField epsilon(const char* key, double absent) {
   return {[=](Config& c, const json& file) {
-            c.norm_eps = static_cast<float>(file.contains(key) ? number(key, file.at(key)) : absent);
+            c.norm_eps = static_cast<float>(file.contains(key) ? number_value(key, file.at(key)) : absent);
           },
           [=](json& file, const Config& c) { file[key] = shortest(c.norm_eps); }};
 }
@@ -110,7 +66,7 @@ ConfigField epsilon(const char* key, double absent) {
 ConfigField tied(bool absent) {
   constexpr const char* kKey = "tie_word_embeddings";
   return {[=](Config& c, const json& file) {
-            c.tied = flag(file, kKey, absent);
+            c.tied = flag_value(file, kKey, absent);
           },
           [=](json& file, const Config& c) { file[kKey] = c.tied; }};
 }
@@ -122,7 +78,7 @@ ConfigField fixed(const char* key, const json& only, const json& same = json()) 
             const json value = value_at(file, key);
             const bool off = only.empty() || only == false;
             if (file.contains(key) && value != only && !(value.is_null() ? off : value == same))
-              fail(key, "is " + for_terminal(to_text(value)) + "; train_gpt has " + to_text(only) + " only");
+              refuse_key(key, "is " + for_terminal(to_text(value)) + "; train_gpt has " + to_text(only) + " only");
           },
           [=](json& file, const Config&) { file[key] = only; }};
 }
@@ -149,7 +105,7 @@ ConfigField activation(const char* key, const char* absent,
             const auto name = std::find_if(names.begin(), names.end(), [&](const ActivationName& n) {
               return file.contains(key) ? value == n.theirs : std::string_view(n.theirs) == absent;
             });
-            if (name == names.end()) fail(key, "is " + for_terminal(to_text(value)) + ", which train_gpt lacks");
+            if (name == names.end()) refuse_key(key, "is " + for_terminal(to_text(value)) + ", which train_gpt lacks");
             c.activation = name->ours;
           },
           [=](json& file, const Config& c) {
@@ -158,175 +114,13 @@ ConfigField activation(const char* key, const char* absent,
           }};
 }
 
-// transformers 5 has rope_parameters; earlier versions have rope_scaling, and the values outside of it.
-json rope_parameters(const json& file) {
-  json values = value_at(file, Key("rope_parameters", "rope_scaling"));
-  if (values.is_null()) values = json::object();
-  if (!values.is_object()) fail("rope_parameters", "is not an object");
-  return values;
-}
-
-// The parameters of a class that has one set of them for all layers.
-json shared_rope_parameters(const json& file) {
-  const json values = rope_parameters(file);
-  for (const json& value : values)
-    if (value.is_object()) fail("rope_parameters", "differs between layers, and this class has one for all");
-  return values;
-}
-
-// Returns a value of the parameters, or of the key outside of them, or null. Throws if the two disagree.
-json rope_value(const json& parameters, const json& file, const char* name, const char* outside) {
-  const json value = value_at(parameters, name), other = value_at(file, outside);
-  if (!value.is_null() && !other.is_null() && value != other)
-    fail(outside, "is " + for_terminal(to_text(other)) + ", and rope_parameters has " + for_terminal(to_text(value)) +
-                      ": remove the one that does not hold");
-  return value.is_null() ? other : value;
-}
-
-// A number of rope_parameters. Without `absent`, it is required.
-float rope_number(const json& values, const char* key, std::optional<float> absent = std::nullopt) {
-  const json value = value_at(values, key);
-  if (value.is_null() && !absent) fail(key, "is missing in rope_parameters");
-  return value.is_null() ? *absent : static_cast<float>(number(key, value));
-}
-
-// YaRN's magnitude, as transformers computes it; the model's own if rope_parameters leave it open.
-void read_yarn(Config& c, const json& values) {
-  c.rope_slow = rope_number(values, "beta_slow", 1);
-  c.rope_fast = rope_number(values, "beta_fast", 32);
-  if (value_at(values, "truncate") == false) fail("truncate", "is false; train_gpt has true only");
-  const json given = value_at(values, "attention_factor");
-  const double own = rope_number(values, "mscale", 0), of_scores = rope_number(values, "mscale_all_dim", 0);
-  const double log = .1 * std::log(static_cast<double>(c.rope_factor));
-  if (!given.is_null()) c.rope_magnitude = number("attention_factor", given);
-  else if (own != 0 && of_scores != 0) c.rope_magnitude = (own * log + 1) / (of_scores * log + 1);
-}
-
-void read_llama3(Config& c, const json& values) {
-  c.rope_slow = rope_number(values, "low_freq_factor");
-  c.rope_fast = rope_number(values, "high_freq_factor");
-}
-
-struct RopeType {
-  const char* name;
-  RopeScaling ours;
-  void (*read)(Config& c, const json& values) = nullptr;
-};
-const std::vector<RopeType> kRopeTypes = {
-    {"default", RopeScaling::none}, {"linear", RopeScaling::linear}, {"llama3", RopeScaling::llama3, read_llama3},
-    {"yarn", RopeScaling::yarn, read_yarn}, {"dynamic", RopeScaling::dynamic}};
-
-const RopeType& rope_type_of(const json& values) {
-  const json name = values.value("rope_type", values.value("type", json("default")));
-  for (const RopeType& row : kRopeTypes)
-    if (name == row.name) return row;
-  fail("rope_type", "is " + for_terminal(to_text(name)) + ", which train_gpt lacks");
-}
-
-constexpr const char* kRotaryShare = "partial_rotary_factor";
-
-// Reads how RoPE is stretched. Needs the context. `partial`: the class can rotate a share of each head.
-void read_scaling(Config& c, const json& values, const json& file, bool partial = false) {
-  constexpr const char* kOriginal = "original_max_position_embeddings";
-  const RopeType& type = rope_type_of(values);
-  c.rope_scaling = type.ours;
-  if (type.ours == RopeScaling::none) return;
-  const json share = rope_value(values, file, kRotaryShare, kRotaryShare);
-  if (!partial && !share.is_null() && share != 1) fail(kRotaryShare, "is not 1 in a class that rotates whole heads");
-  c.rope_factor = rope_number(values, "factor");
-  c.rope_original = c.context;
-  if (type.read) {
-    const json original = rope_value(values, file, kOriginal, kOriginal);
-    if (!original.is_null()) c.rope_original = whole(kOriginal, original);
-    type.read(c, values);
-  }
-}
-
-json rope_json(const Config& c) {
-  json values = {{"rope_type", "default"}, {"rope_theta", shortest(c.rope_theta)}};
-  if (c.rope_scaling == RopeScaling::none) return values;
-  for (const RopeType& row : kRopeTypes)
-    if (row.ours == c.rope_scaling) values["rope_type"] = row.name;
-  values["factor"] = shortest(c.rope_factor);
-  if (c.rope_scaling == RopeScaling::llama3 || c.rope_scaling == RopeScaling::yarn) {
-    const bool yarn = c.rope_scaling == RopeScaling::yarn;
-    values["original_max_position_embeddings"] = c.rope_original;
-    values[yarn ? "beta_slow" : "low_freq_factor"] = shortest(c.rope_slow);
-    values[yarn ? "beta_fast" : "high_freq_factor"] = shortest(c.rope_fast);
-    if (yarn) values["attention_factor"] = *c.rope_magnitude;
-  }
-  return values;
-}
-
-// Place it after the context. `partial`: partial_rope() follows.
-ConfigField rope(float absent = 10000, bool partial = false, const char* outside = "rope_theta") {
-  return {[=](Config& c, const json& file) {
-            const json values = shared_rope_parameters(file);
-            const json theta = rope_value(values, file, "rope_theta", outside);
-            c.rope_theta = absent;
-            if (!theta.is_null()) set_member(c.rope_theta, "rope_theta", theta);
-            read_scaling(c, values, file, partial);
-          },
-          [=](json& file, const Config& c) {
-            file[outside] = shortest(c.rope_theta);
-            file["rope_parameters"] = rope_json(c);
-            if (c.rope_scaling != RopeScaling::none) file["rope_scaling"] = file["rope_parameters"];
-          }};
-}
-
-// RoPE with a base for layers with a window, and another base, which alone may be stretched, for the others. Before
-// version 5 of transformers they stood in rope_theta, rope_scaling and `local`, a key that a class may lack.
-ConfigField rope_by_window(float absent, float absent_local, const char* local = nullptr) {
-  constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention", *kTheta = "rope_theta";
-  return {[=](Config& c, const json& file) {
-            const json old = value_or_null(file, "rope_scaling"), both = value_or_null(file, "rope_parameters");
-            json full = value_or_null(both, kFull), sliding = value_or_null(both, kSliding);
-            if (full.is_null()) full = json::object();
-            if (sliding.is_null()) sliding = json::object();
-            if (old.is_object() && !old.contains(kFull)) full.update(old);
-            const json theta = value_at(full, kTheta), local_theta = value_at(sliding, kTheta);
-            c.rope_theta = rope_number(theta.is_null() ? file : full, kTheta, absent);
-            c.window_rope_theta = absent_local;
-            if (!local_theta.is_null()) c.window_rope_theta = number(kTheta, local_theta);
-            else if (local) c.window_rope_theta = rope_number(file, local, absent_local);
-            if (rope_type_of(sliding).ours != RopeScaling::none)
-              fail(kSliding, "has a rope_type; train_gpt has default only in layers with a window");
-            read_scaling(c, full, file);
-          },
-          [=](json& file, const Config& c) {
-            const double theta = c.window_rope_theta.value_or(c.rope_theta);
-            file["rope_parameters"] = {
-                {kFull, rope_json(c)},
-                {kSliding, {{"rope_type", "default"}, {kTheta, shortest(static_cast<float>(theta))}}}};
-          }};
-}
-
-// RoPE on a share of each head. Place it after rope() and the sizes, which it uses.
-ConfigField partial_rope(float absent, const char* outside = kRotaryShare) {
-  return {[=](Config& c, const json& file) {
-            const json value = rope_value(shared_rope_parameters(file), file, kRotaryShare, outside);
-            const double share = value.is_null() ? absent : number(kRotaryShare, value);
-            c.rope_fraction = static_cast<float>(share);
-            Config sized = c;
-            if (sized.head_dim == 0) sized.head_dim = c.n_head > 0 ? c.channels / c.n_head : 0;
-            if (share >= 0 && share <= 1 && sized.rope_dims() != static_cast<int>(sized.head_dim * share))
-              fail(kRotaryShare, "rotates " + std::to_string(static_cast<int>(sized.head_dim * share)) + " of " +
-                               std::to_string(sized.head_dim) + " channels, and train_gpt only whole pairs");
-          },
-          [=](json& file, const Config& c) {
-            const double share = static_cast<double>(c.rope_dims()) / c.head_dim;
-            file["rope_parameters"][kRotaryShare] = file[outside] = share;
-            if (file.contains("rope_scaling")) file["rope_scaling"] = file["rope_parameters"];
-          }};
-}
-
 // Gemma scales scores by query_pre_attn_scalar^-½, where that scalar is a whole number. Attention uses the scale as a
 // float.
 ConfigField score_scale() {
   constexpr const char* kKey = "query_pre_attn_scalar";
   return {[=](Config& c, const json& file) {
-            const double scalar = file.contains(kKey) ? number(kKey, file.at(kKey)) : 256;
-            if (scalar <= 0) fail(kKey, "is not positive");
+            const double scalar = file.contains(kKey) ? number_value(kKey, file.at(kKey)) : 256;
+            if (scalar <= 0) refuse_key(kKey, "is not positive");
             c.attention_scale = 1 / std::sqrt(static_cast<float>(scalar));
           },
           [=](json& file, const Config& c) {
@@ -334,99 +128,10 @@ ConfigField score_scale() {
           }};
 }
 
-// Sets a set of layers from a list that says of each layer whether the set has it.
-template <class Has>
-std::string layers_where(const std::string& key, const json& list, const Config& c, const Has& has) {
-  if (!list.is_array() || list.size() < static_cast<size_t>(c.n_layer))
-    fail(key, "is not a list of " + std::to_string(c.n_layer) + " layers");
-  std::vector<bool> layers;
-  for (int l = 0; l < c.n_layer; ++l) layers.push_back(has(list[l]));
-  return layer_set(layers);
-}
-
-constexpr const char *kSlidingLayer = "sliding_attention", *kFullLayer = "full_attention";
-
-json layer_types_of(const Config& c) {
-  json types = json::array();
-  for (int l = 0; l < c.n_layer; ++l) types.push_back(c.window_of(l) > 0 ? kSlidingLayer : kFullLayer);
-  return types;
-}
-
-// Which layers have the window. Place it after the window and the number of layers, which it uses. `period` is the key
-// that says that the last one of so many layers sees all keys, if the list is absent.
-ConfigField layer_types(const std::string& absent, const char* period = nullptr) {
-  return {[=](Config& c, const json& file) {
-            const json list = value_at(file, "layer_types"), every = value_or_null(file, period);
-            c.window_layers = absent;
-            if (!every.is_null()) {
-              const int n = std::max(whole(period, every), 1);
-              c.window_layers = n == 1 ? "none" : std::to_string(n - 1) + " of " + std::to_string(n);
-            }
-            if (!list.is_null())
-              c.window_layers = layers_where("layer_types", list, c, [&](const json& type) {
-                if (type != kSlidingLayer && type != kFullLayer)
-                  fail("layer_types", "has " + for_terminal(to_text(type)) + ", which train_gpt lacks");
-                return type == kSlidingLayer;
-              });
-          },
-          [](json& file, const Config& c) { file["layer_types"] = layer_types_of(c); }};
-}
-
-// The same for a class whose layers see all keys here.
-const ConfigField kFullLayers = {
-    [](Config& c, const json& file) {
-      const json list = value_at(file, "layer_types");
-      if (!list.is_null() && list != layer_types_of(c)) fail("layer_types", "is not full_attention in all layers");
-    },
-    [](json& file, const Config& c) { file["layer_types"] = layer_types_of(c); }};
-
-// SmolLM3's no_rope_layers, in which 1 is a layer with RoPE.
-const ConfigField kNoRopeLayers = {
-    [](Config& c, const json& file) {
-      constexpr const char *kKey = "no_rope_layers", *kInterval = "no_rope_layer_interval";
-      const json list = value_at(file, kKey), every = value_at(file, kInterval);
-      const int n = every.is_null() ? 4 : std::max(whole(kInterval, every), 1);
-      c.rope_layers = n == 1 ? "none" : std::to_string(n - 1) + " of " + std::to_string(n);
-      if (!list.is_null())
-        c.rope_layers = layers_where(kKey, list, c, [&](const json& rotates) { return whole(kKey, rotates) != 0; });
-    },
-    [](json& file, const Config& c) {
-      file["no_rope_layers"] = json::array();
-      for (int l = 0; l < c.n_layer; ++l) file["no_rope_layers"].push_back(c.rotates(l) ? 1 : 0);
-    }};
-
-// GPT-Neo's attention_types: pairs of a list of types, and how often it repeats.
-const ConfigField kAttentionTypes = {
-    [](Config& c, const json& file) {
-      constexpr const char* kKey = "attention_types";
-      json types = json::array(), pairs = value_at(file, kKey);
-      if (pairs.is_null()) pairs = json::array({json::array({json::array({"global", "local"}), 12})});
-      if (!pairs.is_array()) fail(kKey, "is not a list");
-      for (const json& pair : pairs) {
-        if (!pair.is_array() || pair.size() != 2 || !pair[0].is_array()) fail(kKey, "has another form than GPT-Neo's");
-        for (int i = whole(kKey, pair[1]); i > 0 && types.size() <= static_cast<size_t>(c.n_layer); --i)
-          types.insert(types.end(), pair[0].begin(), pair[0].end());
-      }
-      if (types.size() != static_cast<size_t>(c.n_layer))
-        fail(kKey, "is not a list of " + std::to_string(c.n_layer) + " layers");
-      const json again = value_at(file, "attention_layers");
-      if (!again.is_null() && again != types)
-        fail("attention_layers", "is another list than attention_types: remove the one that does not hold");
-      c.window_layers = layers_where(kKey, types, c, [&](const json& type) {
-        if (type != "global" && type != "local") fail(kKey, "has " + for_terminal(to_text(type)));
-        return type == "local";
-      });
-    },
-    [](json& file, const Config& c) {
-      json types = json::array();
-      for (int l = 0; l < c.n_layer; ++l) types.push_back(c.window_of(l) > 0 ? "local" : "global");
-      file["attention_types"] = json::array({json::array({types, 1})});
-    }};
-
 // A choice between two wirings.
 ConfigField choice(const char* key, bool absent, void (*set)(Config&, bool), bool (*get)(const Config&)) {
   return {[=](Config& c, const json& file) {
-            set(c, flag(file, key, absent));
+            set(c, flag_value(file, key, absent));
           },
           [=](json& file, const Config& c) { file[key] = get(c); }};
 }
@@ -444,7 +149,7 @@ ConfigField same_width() {
   constexpr const char* kKey = "word_embed_proj_dim";
   return {[=](Config& c, const json& file) {
             const json value = value_at(file, kKey);
-            if (!value.is_null() && value != c.channels) fail(kKey, "is not hidden_size, as train_gpt has it");
+            if (!value.is_null() && value != c.channels) refuse_key(kKey, "is not hidden_size, as train_gpt has it");
           },
           [=](json& file, const Config& c) { file[kKey] = c.channels; }};
 }
@@ -465,7 +170,7 @@ ConfigFields gpt_sizes(const ConfigFields& more) {
 }
 
 // The sizes by their usual names.
-ConfigFields usual_fields(const ConfigFields& more, const Key& channels = "hidden_size") {
+ConfigFields usual_fields(const ConfigFields& more, const ConfigKey& channels = "hidden_size") {
   return concat({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
                  size(channels, &Config::channels), size("vocab_size", &Config::vocab_size)},
                 more);
@@ -512,10 +217,10 @@ ConfigFields like_llama(const ConfigFields& more, const Absent& absent = {}) {
 }
 
 // The number of experts, under either of its names; transformers 5 reads both. Llama's own fields have no experts.
-ConfigFields expert_fields(const Key& key, int fallback, int fallback_per_token, const ConfigFields& more) {
+ConfigFields expert_fields(const ConfigKey& key, int fallback, int fallback_per_token, const ConfigFields& more) {
   const ConfigField experts = size(key, &Config::experts, fallback);
   const auto write = [=](json& file, const Config& c) {
-    if (c.experts == 0) fail(key.name, "is 0");
+    if (c.experts == 0) refuse_key(key.name, "is 0");
     experts.write(file, c);
   };
   return concat({{experts.read, write}, size("num_experts_per_tok", &Config::experts_per_token, fallback_per_token)},
@@ -553,10 +258,10 @@ const ConfigFields kLlamaFields = like_llama({kSilu, kUnbiased, fixed("mlp_bias"
 
 const ConfigFields kMistralFields = like_llama({kSilu, window(4096)}, {.kv_heads = 8});
 
-const ConfigFields kQwen2Fields = like_llama({kSilu, kNoWindow, kFullLayers}, {.kv_heads = 32});
+const ConfigFields kQwen2Fields = like_llama({kSilu, kNoWindow, full_layers()}, {.kv_heads = 32});
 
 const ConfigFields kQwen3Fields =
-    like_llama({kSilu, kUnbiased, kNoWindow, kFullLayers}, {.kv_heads = 32, .head_dim = 128});
+    like_llama({kSilu, kUnbiased, kNoWindow, full_layers()}, {.kv_heads = 32, .head_dim = 128});
 
 const ConfigFields kMixtralFields =
     like_llama(expert_fields({"num_local_experts", "num_experts"}, 8, 2, {kSilu, window()}),
@@ -582,7 +287,7 @@ const ConfigFields kOlmo3Fields =
                         {.eps = 1e-5});
 
 const ConfigFields kSmollm3Fields =
-    like_llama({kSilu, kUnbiased, fixed("mlp_bias", false), kNoWindow, kFullLayers, kNoRopeLayers},
+    like_llama({kSilu, kUnbiased, fixed("mlp_bias", false), kNoWindow, full_layers(), no_rope_layers()},
                {.tied = true, .theta = 2e6f, .kv_heads = 4});
 
 const ConfigFields kPhi3Fields = like_llama({kSilu, partial_rope(1), window()}, {.eps = 1e-5, .partial_rope = true});
@@ -623,7 +328,7 @@ const ConfigFields kGptNeoFields =
      optional_size("intermediate_size", &Config::hidden),
      size("max_position_embeddings", &Config::context, 2048), size("vocab_size", &Config::vocab_size),
      epsilon("layer_norm_epsilon", 1e-5), activation("activation_function", "gelu_new"), tied(true),
-     size("window_size", &Config::window, 256), kAttentionTypes, always([](Config& c) {
+     size("window_size", &Config::window, 256), attention_types(), always([](Config& c) {
        c.attention_scale = 1;
        c.qkv_bias = false;
      })};
