@@ -108,7 +108,7 @@ class Stored(unittest.TestCase):
                         seen += 1
                         with self.subTest(name, heading=heading):
                             self.assertIn(text, known(name, digits_of(text)))
-            self.assertGreater(seen, 0, name)
+            self.assertTrue(seen > 0 or name in RECOMPUTED, name)
 
     def test_text_quotes_intervals_of_its_tables(self):
         for name in RECOMPUTED:
