@@ -197,7 +197,7 @@ TEST_CASE("ten steps of each optimizer agree with PyTorch on every tensor", "[op
   }
 }
 
-TEST_CASE("Newton-Schulz sends all singular values near 1, and Polar Express nearer", "[optimizer]") {
+TEST_CASE("Newton-Schulz sends all singular values near 1, and Polar Express nearer", "[optimizer][long]") {
   // A matrix of several panels with known singular values: rows of a Hadamard matrix, each scaled to its own length.
   constexpr int n = 256, m = 512;
   for (const auto& [polar, low, high] : {std::tuple{PolarIteration::newton_schulz, .68, 1.14},
@@ -333,7 +333,7 @@ TEST_CASE("AdamW's gradient factor scales the gradient", "[optimizer]") {
   CHECK(same_bits(step(g, .25f), step(quarter, 1)));
 }
 
-TEST_CASE("the optimizer is the same for any number of threads", "[optimizer]") {
+TEST_CASE("the optimizer is the same for any number of threads", "[optimizer][long]") {
   size_t floats;
   const std::vector<TensorSpec> table = large_table(floats);
   const std::vector<float> g = random_floats(floats, 1);

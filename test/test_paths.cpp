@@ -362,7 +362,7 @@ Outcome finish_within(const Folder& f, const Started& started, double seconds) {
 
 }  // namespace
 
-TEST_CASE("no command waits for a pipe that nothing writes to", "[paths]") {
+TEST_CASE("no command waits for a pipe that nothing writes to", "[paths][long]") {
   const Run f;
   REQUIRE(f.run("train stories.txt --tokenizer bpe:260 --bias --steps 1 --out gpt2" + f.tiny).status == 0);
   for (const std::string format : {"hf", "llmc"})

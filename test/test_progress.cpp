@@ -53,7 +53,8 @@ TEST_CASE("the remaining time of a comparison is steady while runs train and val
   CHECK(high < 220);
 }
 
-TEST_CASE("a second of training comes before measurements, which --dry-run makes at once", "[progress][program]") {
+TEST_CASE("a second of training comes before measurements, which --dry-run makes at once",
+          "[progress][program][long]") {
   const Corpus f;
   const std::string words =
       "train --data stories.txt --layers 1 --heads 1 --channels 8 --context 16 --batch 1 --eval-every 0 ";

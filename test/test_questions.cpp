@@ -235,7 +235,7 @@ TEST_CASE("Wilson's interval has the published values", "[questions]") {
   CHECK(wilson(1, 3).high == 1);
 }
 
-TEST_CASE("pairs made of a grammar: the grammar can tell the good sentence and not the bad one", "[questions]") {
+TEST_CASE("pairs made of a grammar: the grammar can tell the good sentence and not the bad one", "[questions][long]") {
   for (const Grammar& grammar : {story_grammar("stories"), story_grammar("tales"), town_grammar(1)}) {
     size_t made = 0;
     for (uint64_t index = 0; index < 400; ++index) {

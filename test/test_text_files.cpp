@@ -122,7 +122,7 @@ TEST_CASE("links to folders are followed, each folder once", "[text]") {
   CHECK(text.notes == std::vector<std::string>{"skipped 1 file that is not text: " + f.path("here/self")});
 }
 
-TEST_CASE("a file with several names is read once, and copies are noted", "[text]") {
+TEST_CASE("a file with several names is read once, and copies are noted", "[text][long]") {
   const Folder f;
   f.write("set/a.txt", lines("Some text.", 30));
   f.write("set/b.txt", lines("Other text.", 30));
@@ -141,7 +141,7 @@ TEST_CASE("a file with several names is read once, and copies are noted", "[text
   CHECK(contains(f.run(kDry + "set --val-data copy.txt").out, warning + "copy.txt; validation may be of text that"));
 }
 
-TEST_CASE("a file in --data and in --val-data is for validation alone", "[text]") {
+TEST_CASE("a file in --data and in --val-data is for validation alone", "[text][long]") {
   const Folder f;
   f.write("set/a.txt", lines("Some text.", 30));
   f.write("set/valid.txt", lines("Held out.", 30));

@@ -396,7 +396,7 @@ TEST_CASE("a token file that is cut while it is read ends a run with its name, a
     }
 }
 
-TEST_CASE("raw tokens of 32 bits are refused, and only a word makes a file one for validation", "[tokens]") {
+TEST_CASE("raw tokens of 32 bits are refused, and only a word makes a file one for validation", "[tokens][long]") {
   const Folder f;
   const auto raw = [](const std::vector<uint32_t>& tokens, size_t width) {
     std::string bytes;

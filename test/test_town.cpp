@@ -82,7 +82,7 @@ TEST_CASE("the answers of the town's questions are what its text tells", "[town]
     }
 }
 
-TEST_CASE("pairs of the town: a pronoun agrees with its name, and a fact belongs to its person", "[town]") {
+TEST_CASE("pairs of the town: a pronoun agrees with its name, and a fact belongs to its person", "[town][long]") {
   std::map<std::string, std::string> pronoun;  // name → "She"
   const TownQuestions questions = town_questions(1);
   for (const Question& q : questions_in(questions.asked + questions.held_out))
