@@ -28,6 +28,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ import transformers as hf
 from peft import PeftModel
 from safetensors.torch import load_file
 
-from checks import Checks
+from checks import Checks, side_by_side
 
 torch.set_num_threads(1)
 hf.logging.set_verbosity_error()
@@ -62,6 +63,18 @@ CLASSES = {
     "olmo3": "--preset olmo2 --window 5 --window-layers 0 --rope-scaling yarn --rope-factor 4 --rope-original 20 "
     "--window-rope-theta 500000", "smollm3": f"--preset llama --rope-layers 1 {GQA}",
     "llama3.2": "--preset llama3 --tied --rope-scaling llama3 --rope-factor 32 --rope-original 20",
+    "llama-attention-bias": f"--preset llama --qkv-bias --o-bias {GQA}",
+    "olmo": "--preset llama --norm layernorm --no-norm-gain --norm-eps 1e-5",
+    "granite": f"--preset llama --branch-scale 0.22 --logit-scale 0.0769 --embedding-scale 12 "
+    f"--attention-scale 0.0156 {GQA}",
+    "cohere": f"--preset llama --norm layernorm --block parallel-shared --tied --logit-scale 2 {GQA}",
+    "cohere2": "--preset llama --norm layernorm --block parallel-shared --tied --logit-scale 2 --window 5 "
+    "--window-layers 0 --rope-layers 0",
+    "gpt-j": "--preset phi-2 --rope-fraction 0.5 --no-qkv-bias --no-o-bias",
+    "nanochat": f"--preset llama --activation relu2 --no-norm-gain --embedding-norm --qk-norm head --logit-cap 3 {GQA}",
+    "glm4": f"--preset chatglm2-6b --placement sandwich {GQA}",
+    "phi-4-mini": "--preset llama --tied --rope-scaling longrope --rope-factor 4 --rope-original 20 "
+    "--rope-short 1,1.5,1,2 --rope-long 3,4,5.5,8",
     "gpt-neo": "--attention-scale 1 --no-qkv-bias --window 5 --window-layers 1",
     "bloom": "--preset bloom --heads 8", "falcon-7b": "--preset falcon-7b", "falcon-40b": "--preset falcon-40b",
     "gpt-neox": "--preset gpt-neox", "phi-2": "--preset phi-2 --rope-fraction 0.5",
@@ -146,6 +159,18 @@ MADE = {
         "sliding_attention": {"rope_type": "default", "rope_theta": 500.0},
     }),
     "smollm3": hf.SmolLM3Config(**LLAMA, no_rope_layers=[1, 0]),
+    "olmo": hf.OlmoConfig(**LLAMA),
+    "granite": hf.GraniteConfig(
+        **LLAMA, embedding_multiplier=12, logits_scaling=8.0, residual_multiplier=0.22, attention_multiplier=0.05
+    ),
+    "cohere": hf.CohereConfig(**LLAMA, logit_scale=2.0),
+    "cohere2": hf.Cohere2Config(**LLAMA, logit_scale=2.0, sliding_window=5, layer_types=GEMMA3["layer_types"]),
+    "gptj": hf.GPTJConfig(**GPT, rotary_dim=4), "codegen": hf.CodeGenConfig(**GPT, rotary_dim=6),
+    "glm4": hf.Glm4Config(**LLAMA, head_dim=8), "nanochat": hf.NanoChatConfig(**LLAMA),
+    "phi4-mini": hf.Phi3Config(**LLAMA, original_max_position_embeddings=20, rope_parameters={
+        "rope_type": "longrope", "rope_theta": 1e4, "partial_rotary_factor": 0.75,
+        "short_factor": [1.0, 1.25, 1.5], "long_factor": [2.0, 3.0, 4.5],
+    }),
     "gpt-neo": hf.GPTNeoConfig(
         num_layers=2, num_heads=4, hidden_size=32, max_position_embeddings=T, window_size=5,
         attention_types=[[["global", "local"], 1]],
@@ -191,12 +216,17 @@ MORE = {
     "residual_multiplier": [2.0], "attention_multiplier": [2.0], "logits_scaling": [2.0], "clip_qkv": [0.1],
     "parallel_attn": [False], "multi_query": [False], "no_rope_layers": [[0, 1]],
     "no_rope_layer_interval": [2], "rope_local_base_freq": [50.0], "sliding_window_pattern": [2],
+    "use_qk_norm": [True], "rotary_dim": [2], "qk_layernorm": [True],
     "original_max_position_embeddings": [16], "attention_types": [[[["local"], 2]]], "window_size": [3],
     "layer_types": [["full_attention", "full_attention"]],
 }  # fmt: skip
 
-# Keys that change no logits, or the precision alone, or (the last two) the length of the rows of text.
-UNCOMPARED = "token_id", "architectures", "dtype", "reorder_and_upcast_attn", "seq_length", "max_position_embeddings"
+# Keys that change no logits, or the precision alone, or (the last three) the length of the rows of text.
+UNCOMPARED = (
+    "token_id", "architectures", "dtype", "reorder_and_upcast_attn", "seq_length", "max_position_embeddings",
+    "n_positions",
+)  # fmt: skip
+FLOAT32_ATTENTION = "gpt_neo", "gptj", "codegen"
 MIXTURES = "mixtral", "qwen3-moe", "olmoe"
 UNTRAINED = "running_mean", "running_var", "selection_bias"
 TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan.\n" * 80).encode()[: 60 * T + 1]
@@ -268,7 +298,7 @@ class Exchange(Checks):
                 for cache in (True, False)
             )  # fmt: skip
             error = max(((a - b).abs().max() / b.abs().max()).item() for a, b in zip(cached, full, strict=True))
-            limit = 1e-6 if model.config.model_type == "gpt_neo" else 1e-9  # GPT-Neo's attention is in float32
+            limit = 1e-6 if model.config.model_type in FLOAT32_ATTENTION else 1e-9
             self.check(f"{name}: logits with a cache, {beams} beams", error < limit, f"differ by {error:.1e}")
 
     def compare_arguments(self, name, model):
@@ -469,27 +499,29 @@ def other(value):
     return "relu" if value else 3
 
 
+JOBS = {n: lambda c, n=n, o=o: c.out(n, o, False) for n, o in CLASSES.items()}
+JOBS |= {n: lambda c, n=n, o=o: c.out(n, o, True) for n, o in OWN.items()}
+JOBS |= {f"lora-{n}": lambda c, n=n, o=o: c.adapters(n, o) for n, o in CLASSES.items()}
+JOBS |= {f"chat-{n}": lambda c, n=n, o=o: c.chat(n, o) for n, o in CHATS.items()}
+JOBS |= {f"in-{n}": lambda c, n=n, o=o: c.come_in(n, o) for n, o in MADE.items()}
+
+
+def one(program, name):
+    with tempfile.TemporaryDirectory() as folder:
+        checks = Exchange(program, Path(folder))
+        try:
+            JOBS[name](checks)
+        except Exception as error:
+            checks.check(name, False, repr(error)[:500])
+        return checks.passed, checks.failed
+
+
 def main():
     parser = argparse.ArgumentParser(description="Exchanges tiny models with transformers.")
     parser.add_argument("--program", type=Path, default=Path(__file__).parent.parent / "build" / "train_gpt")
     parser.add_argument("names", nargs="*", help="cases (default: all)")
     given = parser.parse_args()
-    passed = failed = 0
-    jobs = [(n, lambda c, n=n, o=o: c.out(n, o, False)) for n, o in CLASSES.items()]
-    jobs += [(n, lambda c, n=n, o=o: c.out(n, o, True)) for n, o in OWN.items()]
-    jobs += [(f"lora-{n}", lambda c, n=n, o=o: c.adapters(n, o)) for n, o in CLASSES.items()]
-    jobs += [(f"chat-{n}", lambda c, n=n, o=o: c.chat(n, o)) for n, o in CHATS.items()]
-    jobs += [(n, lambda c, n=n, o=o: c.come_in(n, o)) for n, o in MADE.items()]
-    for name, job in jobs:
-        if given.names and name not in given.names:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            checks = Exchange(given.program.resolve(), Path(folder))
-            try:
-                job(checks)
-            except Exception as error:
-                checks.check(name, False, repr(error)[:500])
-            passed, failed = passed + checks.passed, failed + checks.failed
+    passed, failed = side_by_side(partial(one, given.program.resolve()), given.names or JOBS)
     print(f"{passed} passed, {failed} failed")
     sys.exit(failed > 0)
 

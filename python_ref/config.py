@@ -13,6 +13,7 @@ class Config:
     norm: str = "layernorm"  # one of norm.KINDS
     norm_eps: float = 1e-5
     norm_bias: Optional[bool] = None  # None: as `bias`, but false for RMSNorm and ScaleNorm
+    norm_gain: bool = True
     norm_unit_offset: bool = False  # the gain is 1 + w
     dyt_alpha: float = 0.5  # initial α of DyT and Derf
     final_norm: Optional[bool] = None  # None: the default of the placement
@@ -39,11 +40,13 @@ class Config:
     rope_theta: float = 10000.0
     rope_fraction: float = 1.0  # share of each head that RoPE rotates
     rope_layers: str = "all"  # "all", "none", "3 of 4", "last 1 of 2" or "0,4,8": see layers/layer_set.py
-    rope_scaling: str = "none"  # none | linear | llama3 | yarn | dynamic
+    rope_scaling: str = "none"  # none | linear | llama3 | yarn | dynamic | longrope
     rope_factor: float = 1.0
     rope_original: int = 0  # context before the stretching; 0: `context`
     rope_slow: float = 0.0  # 0: 1
     rope_fast: float = 0.0  # 0: 32 of yarn, 4 of llama3
+    rope_short: str = ""  # longrope: each pair's factor, as "1,1.05,2", in rows up to rope_original
+    rope_long: str = ""  # and in longer rows
     rope_magnitude: Optional[float] = None  # None: as rope_scaling says
     window: int = 0  # keys that a query sees, itself included; 0: all
     window_layers: str = "all"  # layers that have the window
@@ -56,12 +59,15 @@ class Config:
     activation: str = "gelu-tanh"  # gelu | gelu-tanh | relu | relu2 | silu | geglu | geglu-tanh | swiglu
     bias: bool = True
     qkv_bias: Optional[bool] = None  # None: as `bias`
+    o_bias: Optional[bool] = None  # None: as `bias`
     head_bias: bool = False
     tied: bool = True
     embedding_scale: float = 1.0  # factor on the token embedding
+    logit_scale: float = 1.0  # before the cap
     logit_cap: float = 0.0  # c·tanh(l/c) on the logits; 0 is off
     stream_mix: bool = False  # x ← a·x + b·x0 before each block
     skip_scale: Optional[float] = None  # α; None: the default of the placement
+    branch_scale: float = 1.0  # factor on what a branch adds to the stream
 
     def __post_init__(self):
         self.placement = residual.ALIASES.get(self.placement, self.placement)
@@ -80,15 +86,19 @@ class Config:
         self.head_dim = self.head_dim or self.channels // self.heads
         if self.qkv_bias is None:
             self.qkv_bias = self.bias
+        if self.o_bias is None:
+            self.o_bias = self.bias
         self.rope_original = self.rope_original or self.context
         self.rope_slow = self.rope_slow or 1.0
         self.rope_fast = self.rope_fast or (32.0 if self.rope_scaling == "yarn" else 4.0)
         if self.rope_magnitude is None:
-            self.rope_magnitude = 0.1 * math.log(self.rope_factor) + 1 if self.rope_scaling == "yarn" else 1.0
+            log = math.log(self.rope_factor)
+            own = {"yarn": lambda: 0.1 * log + 1, "longrope": lambda: math.sqrt(1 + log / math.log(self.rope_original))}
+            self.rope_magnitude = own.get(self.rope_scaling, lambda: 1.0)()
         if not self.hidden:
             self.hidden = 32 * -(-8 * self.channels // 96) if self.gated else 4 * self.channels
         assert self.norm in norm.KINDS, self.norm
-        assert not self.norm_unit_offset or self.norm in ("layernorm", "rmsnorm"), self.norm
+        assert self.norm in ("layernorm", "rmsnorm") or self.norm_gain and not self.norm_unit_offset, self.norm
         assert not self.norm_bias or self.norm != "scalenorm"
         assert self.position in ("learned", "sinusoidal", "rope", "alibi", "none"), self.position
         assert self.activation in activation.FORWARD | activation.GATE, self.activation

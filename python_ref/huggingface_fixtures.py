@@ -37,6 +37,9 @@ LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 6,
     "low_freq_factor": 1.0, "high_freq_factor": 4.0,
 }  # fmt: skip
+LONGROPE = {
+    "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0, 1.5], "long_factor": [2.0, 4.5],
+}  # fmt: skip
 WINDOW_FIRST = ["sliding_attention", "full_attention"]
 FALCON = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 16, "max_position_embeddings": 12}
 OPT = SMALL | {"ffn_dim": 12, "word_embed_proj_dim": 8}
@@ -56,6 +59,22 @@ OTHERS = {
     "gemma": transformers.GemmaConfig(**SMALL, num_key_value_heads=1, head_dim=6),
     "gemma3": transformers.Gemma3TextConfig(
         **SMALL, num_key_value_heads=1, head_dim=6, sliding_window=4, layer_types=WINDOW_FIRST
+    ),
+    "olmo": transformers.OlmoConfig(**SMALL, num_key_value_heads=1),
+    "granite": transformers.GraniteConfig(
+        **SMALL, num_key_value_heads=1, embedding_multiplier=12.0, logits_scaling=8.0, residual_multiplier=0.22,
+        attention_multiplier=0.25,
+    ),
+    "cohere": transformers.CohereConfig(**SMALL, num_key_value_heads=1, logit_scale=0.25),
+    "cohere2": transformers.Cohere2Config(
+        **SMALL, num_key_value_heads=1, sliding_window=4, layer_types=WINDOW_FIRST, attention_bias=True
+    ),
+    "gptj": transformers.GPTJConfig(n_layer=2, n_head=2, n_embd=8, n_positions=12, rotary_dim=2),
+    "codegen": transformers.CodeGenConfig(n_layer=2, n_head=2, n_embd=16, n_positions=12, rotary_dim=4),
+    "glm4": transformers.Glm4Config(**SMALL, **HALF, num_key_value_heads=1, head_dim=8),
+    "nanochat": transformers.NanoChatConfig(**SMALL, num_key_value_heads=1),
+    "phi4-mini": transformers.Phi3Config(
+        **SMALL, num_key_value_heads=1, original_max_position_embeddings=6, rope_parameters=LONGROPE
     ),
     "olmo3": transformers.Olmo3Config(**SMALL, num_key_value_heads=1, sliding_window=4, layer_types=WINDOW_FIRST),
     "smollm3": transformers.SmolLM3Config(**SMALL, num_key_value_heads=1, no_rope_layers=[1, 0]),

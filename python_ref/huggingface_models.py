@@ -303,6 +303,7 @@ MODELS = {
     "olmoe": llama_like(
         1e4, 1e-5, TINY | MOE, hf.OlmoeConfig, hf.OlmoeForCausalLM, llama_moe(4, HEADS), OLMOE
     ),
+    "olmo": llama_like(1e4, 1e-5, TINY, hf.OlmoConfig, hf.OlmoForCausalLM),  # its norms have no tensors
     "olmo2": llama_like(5e5, 1e-6, TINY, hf.Olmo2Config, hf.Olmo2ForCausalLM, OLMO2),
 }  # fmt: skip
 

@@ -627,6 +627,20 @@ MODELS = {
         "olmo3": LLAMA_LIKE | {"placement": "reordered", "qk-norm": "full", "window": 3, "window-layers": "last 1 of 2"}
         | {"rope-scaling": "yarn", "rope-factor": 4.0, "rope-original": 12, "rope-slow": 0.2, "rope-fast": 1.5}
         | {"rope-theta": 20.0, "head-dim": 8},
+        "granite": LLAMA_LIKE | {"branch-scale": 0.3, "logit-scale": 1.5, "attention-scale": 0.75, "tied": True}
+        | {"embedding-scale": 3.5},
+        "command-r": {"block": "parallel-shared", "bias": False, "norm-bias": False, "logit-scale": 3.0}
+        | {"logit-cap": 2.0},
+        "gpt-j": {"block": "parallel-shared", "rope-fraction": 0.5, "qkv-bias": False, "o-bias": False}
+        | {"head-bias": True},
+        "attention-bias": LLAMA_LIKE | {"qkv-bias": True, "o-bias": True},
+        "olmo": {"bias": False, "norm-gain": False},
+        "no-gains": LLAMA_LIKE | {"placement": "sandwich", "norm-gain": False, "qk-norm": "head", "branch-scale": 2.0}
+        | {"embedding-norm": True},
+        "scaled-hyper": {"placement": "hyper", "branch-scale": 0.5, "norm-gain": False, "norm-eps": LARGE_EPS},
+        "scaled-layerscale": {"placement": "layerscale", "branch-scale": 0.5},
+        "longrope": LLAMA_LIKE | {"rope-scaling": "longrope", "rope-factor": 2.5, "rope-original": 4}
+        | {"rope-short": "1,1.5", "rope-long": "2,9", "rope-theta": 20.0, "head-dim": 4},
         "gpt-neo": {"position": "learned", "attention-scale": 1.0, "window": 3, "window-layers": "last 1 of 2"}
         | {"qkv-bias": False, "tied": True},
         "all-of-attention": {"position": "alibi", "window": 4, "attention-cap": 1.5, "attention-scale": 0.5}

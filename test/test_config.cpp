@@ -219,6 +219,11 @@ TEST_CASE("options that a norm does not have are refused with the reason", "[con
   CHECK(contains(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = true; }),
              "--norm-bias does not go with"));
   CHECK(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = false; }) == "");
+  for (const NormKind kind : {NormKind::scalenorm, NormKind::batchnorm, NormKind::dyt, NormKind::derf})
+    CHECK(contains(refusal([&](Config& c) { c.norm = kind, c.norm_gain = false; }), "layernorm or rmsnorm only"));
+  CHECK(contains(refusal([](Config& c) { c.norm_gain = false, c.norm_unit_offset = true; }),
+                 "--norm-unit-offset goes with --norm-gain only"));
+  CHECK(refusal([](Config& c) { c.norm_gain = false; }) == "");
   CHECK(refusal([](Config& c) { c.norm = NormKind::rmsnorm, c.norm_unit_offset = true, c.norm_bias = true; }) == "");
 }
 

@@ -19,6 +19,7 @@
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/formats/huggingface/modeling.hpp"
 #include "data/options/command_settings.hpp"
+#include "data/run/resume.hpp"
 #include "data/strings/format.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
@@ -117,7 +118,21 @@ TEST_CASE("a model that transformers wrote has its loss and its gradients here",
     std::copy_n(model.gradients.get(), model.floats, model.weights.get());  // values_of() reads weights
     check_gradients(name, model, read(folder + "/config.json"), expected["gradients"]);
   }
-  CHECK(models == 25);
+  CHECK(models == 34);
+}
+
+TEST_CASE("weights that are trained on keep everything that their model computes", "[formats]") {
+  const Folder f;
+  for (const auto& entry : fs::directory_iterator("test/huggingface")) {
+    INFO(entry.path().string());
+    Config c = open_huggingface(entry.path().string())->config();
+    c.vocab_size = 256;
+    write_huggingface(f.path("."), {Model(c, false), Tokenizer::bytes(), "", "f32"});
+    CheckpointHeader header;
+    TrainOptions o = options_on_checkpoint({"train", "--init-from", f.path(".")}, {}, header);
+    o.config.vocab_size = c.vocab_size;  // otherwise the text's
+    CHECK(same_model(o.config, c));
+  }
 }
 
 TEST_CASE("a preset that is exported and imported again has the same bits", "[formats]") {
@@ -430,8 +445,10 @@ TEST_CASE("a folder whose config.json or tensors do not fit is refused", "[forma
   CHECK(contains(with("model_type", "bert"), "config.json cannot be used: model_type is 'bert', and train_gpt"));
   CHECK(contains(with("model_type", 3), "config.json cannot be used: model_type is 3, and train_gpt reads bloom"));
   CHECK(contains(with("hidden_act", "relu"), "hidden_act is \"relu\"; train_gpt has \"silu\" only"));
-  CHECK(contains(with("attention_bias", true), "attention_bias is true; train_gpt has false only"));
-  CHECK(contains(with("rope_parameters", {{"rope_type", "longrope"}}), "rope_type is \"longrope\", which train_gpt"));
+  CHECK(contains(with("attention_bias", true), "lacks the tensor 'model.layers.0.self_attn."));
+  CHECK(contains(with("attention_bias", 1), "attention_bias is not true or false"));
+  CHECK(contains(with("rope_parameters", {{"rope_type", "sinusoidal"}}), "rope_type is \"sinusoidal\", which train"));
+  CHECK(contains(with("rope_parameters", {{"rope_type", "longrope"}}), "short_factor is not a list of numbers"));
   CHECK(contains(with("rope_parameters", {{"rope_type", "llama3"}}), "factor is missing in rope_parameters"));
   CHECK(contains(with("num_hidden_layers", 1e9), "num_hidden_layers is not a whole number"));
   CHECK(contains(with("num_hidden_layers", 1 << 20), "layers is 1048576"));
@@ -553,6 +570,18 @@ TEST_CASE("the ways to stretch RoPE are read as transformers reads them, and wri
     return c;
   };
   const auto scaled = [&](const json& values) { return read("llama", {{"rope_parameters", values}}); };
+
+  // As in config.json of Phi-3-mini-128k, whose first version has the name "su".
+  for (const char* name : {"longrope", "su"}) {
+    const json longrope = {{"type", name}, {"short_factor", {1.0, 1.25, 2, 3}}, {"long_factor", {2, 4, 8.5, 9}}};
+    const Config c = read("llama", {{"rope_parameters", nullptr}, {"rope_scaling", longrope},
+                                    {"original_max_position_embeddings", 4}, {"max_position_embeddings", 16}});
+    CHECK(c.rope_scaling == RopeScaling::longrope);
+    CHECK(c.rope_short == "1.0,1.25,2,3");
+    CHECK(c.rope_long == "2,4,8.5,9");
+    CHECK(c.rope_factor == 4);
+    CHECK(*c.rope_magnitude == Approx(std::sqrt(2)));
+  }
 
   // As in Llama 3.2 1B's config.json, which transformers 4 wrote.
   Config c = read("llama", {{"rope_parameters", nullptr}, {"rope_theta", 500000.0},

@@ -72,6 +72,8 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
       {{"gemma3", "270M"}, 268098176},
       {{"gemma3", "1B"}, 999885952},
       {{"olmoe", "7B"}, 6919161856},
+      {{"olmo", "1B"}, 1176764416},
+      {{"olmo", "7B"}, 6888095744},
       {{"olmo2", "7B"}, 7298617344},
       {{"olmo2", "13B"}, 13716198400},
   };
@@ -88,7 +90,7 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
     }
   }
   CHECK(compared == published.size());
-  CHECK(preset_names().size() == 26);
+  CHECK(preset_names().size() == 27);
 }
 
 TEST_CASE("a nano preset has the structure of its family", "[presets]") {

@@ -85,9 +85,34 @@ TEST_CASE("wirings train the same for any number of threads, and under --recompu
 TEST_CASE("wirings generate with the logits of the full forward pass", "[generate]") {
   for (const Wiring& wiring : wirings()) {
     const Model model = made_up(long_context(wiring), false);
+    if (model.ropes.all.longer) continue;
     const int T = model.config.context;
     check_generated("generate/" + wiring.name, model, random_ints(T, 1, model.config.vocab_size), {1, 6, T}, 1e-6);
   }
+}
+
+TEST_CASE("longrope generates with the logits of the full forward pass of as many tokens", "[generate]") {
+  const Model model = made_up(wired([](Config& c) {
+    c.position = Position::rope, c.rope_scaling = RopeScaling::longrope, c.rope_factor = 2, c.rope_original = 4;
+    c.rope_short = "1,1.5", c.rope_long = "2,9";
+  }), false);
+  const int T = model.config.context, V = model.config.vocab_size;
+  const std::vector<int> tokens = random_ints(T, 1, V);
+  Generator one(model, T), several(model, T, 2);
+  several.feed({tokens.begin(), tokens.begin() + 2});
+  several.split(2);
+  for (int t = 0; t < T; ++t) {
+    const Activations a = allocate_activations(model.config, 1, t + 1, false);
+    std::vector<float> want((t + 1) * V);
+    batch_logits(want.data(), model, a, {tokens.data(), nullptr, 1, t + 1});
+    const std::vector<double> last = widen({&want[t * V], size_t(V)});
+    check_close("longrope generated", {one.feed({tokens[t]}), size_t(V)}, last, 1e-6);
+    if (t < 2) continue;
+    const float* both = several.step({tokens[t], tokens[t]});
+    check_close("longrope generated", {both, size_t(V)}, last, 1e-6);
+    check_close("longrope generated", {both + V, size_t(V)}, last, 1e-6);
+  }
+  CHECK_FALSE(one.beyond_context());
 }
 
 TEST_CASE("statistics of wirings change nothing and are the same for any number of threads", "[diagnostics]") {
@@ -193,7 +218,38 @@ TEST_CASE("each layer rotates by the base of its kind, or not at all", "[config]
   CHECK(RopeTables(learned).of(learned, 1) == nullptr);
 }
 
-TEST_CASE("biases of q, k and v and of the classifier have their own options", "[model][config]") {
+TEST_CASE("longrope has factors for short rows and for long ones", "[config]") {
+  const auto longrope = [](const std::string& short_rows, const std::string& long_rows, int original = 4) {
+    return [=](Config& c) {
+      c.position = Position::rope, c.rope_scaling = RopeScaling::longrope, c.rope_factor = 16;
+      c.rope_original = original, c.rope_short = short_rows, c.rope_long = long_rows;
+    };
+  };
+  const Config c = wired(longrope("1,2", "4,8"));
+  CHECK(*c.rope_magnitude == Approx(std::sqrt(3)));  // 1 + ln 16/ln 4
+  const RopeTables tables(c);
+  const RopeTable& table = *tables.of(c, 0);
+  const float m = static_cast<float>(*c.rope_magnitude);
+  CHECK(table.original == 4);
+  CHECK(table.sine[3] == Approx(m * std::sin(.01 / 2)));  // position 1, pair 1
+  CHECK(table.longer->sine[3] == Approx(m * std::sin(.01 / 8)));
+  const Config whole = wired(longrope("1,2", "4,8", 11));  // as long as the context
+  CHECK(RopeTables(whole).all.longer == nullptr);
+  const std::vector<int> begins = {0, 0, 2, 2, 2, 2, 0, 0, 0, 0, 0, 5};
+  CHECK(Positions{2, 6, 0, begins.data()}.example_lengths() ==
+        std::vector<int>{2, 2, 4, 4, 4, 4, 5, 5, 5, 5, 5, 1});
+  CHECK(Positions{1, 2, 3}.example_lengths() == std::vector<int>{5, 5});
+  const auto refusal = [&](const std::function<void(Config&)>& change) {
+    return message_of<std::invalid_argument>([&] { wired(change); });
+  };
+  CHECK(refusal(longrope("1,2", "4")) == "rope-long has 1 factors, and a head has 2 pairs: write one for each");
+  CHECK(refusal(longrope("1,x", "4,8")) == "rope-short '1,x' is no list of positive numbers such as 1,1.05,2");
+  for (const char* bad : {"", "1,", "0,1", "-1,2", "1,inf", "1 2"})
+    CHECK(refusal(longrope(bad, "4,8")).starts_with("rope-short '" + std::string(bad) + "' is no list"));
+  CHECK(refusal(longrope("1,2", "4,8", 1)).starts_with("rope-original is 1"));
+}
+
+TEST_CASE("biases of q, k and v, of o, and of the classifier have their own options", "[model][config]") {
   const auto names = [](const std::function<void(Config&)>& change) {
     std::string all;
     for (const TensorSpec& spec : Model(wired(change)).table)
@@ -209,6 +265,9 @@ TEST_CASE("biases of q, k and v and of the classifier have their own options", "
   CHECK(names([](Config& c) { c.bias = false, c.head_bias = true; }) == "head.bias ");
   CHECK(names([](Config& c) { c.qkv_bias = false, c.norm_bias = false; }) ==
         "block.0.attention.o.bias block.0.ffn.up.bias block.0.ffn.down.bias ");
+  CHECK(names([](Config& c) { c.qkv_bias = c.o_bias = c.norm_bias.emplace(false); }) ==
+        "block.0.ffn.up.bias block.0.ffn.down.bias ");
+  CHECK(names([](Config& c) { c.bias = false, c.o_bias = true; }) == "block.0.attention.o.bias ");
 }
 
 TEST_CASE("impossible wirings are refused with a remedy", "[config]") {
@@ -244,7 +303,7 @@ TEST_CASE("a wiring is configured, drawn, resumed with the same bits and sampled
       "train --data s.txt --eval-every 0 --layers 2 --heads 2 --channels 32 --context 40 --batch 2 --schedule constant "
       "--quiet --position rope --rope-fraction 0.25 --window 9 --window-every 2 --attention-cap 20 "
       "--attention-scale 0.3 --activation geglu-tanh --no-bias --qkv-bias --head-bias --embedding-scale 4 "
-      "--logit-cap 30 ";
+      "--logit-cap 30 --logit-scale 2 --branch-scale 0.5 --no-norm-gain ";
   REQUIRE(f.run(words + "--steps 6 --out whole").status == 0);
   REQUIRE(f.run(words + "--steps 3 --out broken").status == 0);
   const Outcome refused = f.run("train --out broken --resume --steps 6 --window 8");
@@ -253,9 +312,10 @@ TEST_CASE("a wiring is configured, drawn, resumed with the same bits and sampled
   CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("broken/metrics.csv")));
   const std::string told = f.run("info whole").out;
   for (const char* line :
-       {"the token embedding again, with a bias, logits capped at 30", "causal, window 9 in layers 1 of 2",
-        "RoPE on 4 of each head", "scores capped at 20", "32 → 96 → 32, geglu-tanh", "of the token times 4\n",
-        "block.0.attention.q.bias"})
+       {"the token embedding again, with a bias, logits times 2, logits capped at 30",
+        "causal, window 9 in layers 1 of 2", "RoPE on 4 of each head", "scores capped at 20",
+        "32 → 96 → 32, geglu-tanh", "of the token times 4\n",
+        "block.0.attention.q.bias", "x + 0.5·attention( layernorm without gain(x) )", "[ × 0.5 ]"})
     CHECK(contains(told, line));
   CHECK_FALSE(contains(told, "attention.o.bias"));
   CHECK(f.run("sample whole --length 60 --prompt The").status == 0);

@@ -55,6 +55,39 @@ inline std::vector<Wiring> wirings() {
          c.window_layers = "last 1 of 2", c.rope_scaling = RopeScaling::yarn, c.rope_factor = 4, c.rope_original = 12;
          c.rope_slow = .2f, c.rope_fast = 1.5f, c.rope_theta = 20, c.head_dim = 8;
        }},
+      {"Granite",
+       [](Config& c) {
+         c.position = Position::rope, c.norm = NormKind::rmsnorm, c.activation = Activation::swiglu, c.bias = false;
+         c.branch_scale = .3f, c.logit_scale = .25f, c.embedding_scale = 3.5f, c.attention_scale = .75;
+       }},
+      {"Command R",
+       [](Config& c) {
+         c.position = Position::rope, c.block = BlockForm::parallel_shared, c.activation = Activation::swiglu;
+         c.bias = c.norm_bias.emplace(false), c.logit_scale = 3, c.logit_cap = 2;
+       }},
+      {"GPT-J",
+       [](Config& c) {
+         c.position = Position::rope, c.rope_fraction = .5f, c.block = BlockForm::parallel_shared, c.tied = false;
+         c.qkv_bias = c.o_bias = false, c.head_bias = true;
+       }},
+      {"attention bias",
+       [](Config& c) { c.position = Position::rope, c.bias = false, c.qkv_bias = c.o_bias = true; }},
+      {"Phi-4 mini",
+       [](Config& c) {
+         c.position = Position::rope, c.rope_scaling = RopeScaling::longrope, c.rope_factor = 2.75f;
+         c.rope_original = 4, c.rope_short = "1,1.5", c.rope_long = "2,9", c.rope_theta = 20;
+       }},
+      {"OLMo", [](Config& c) { c.position = Position::rope, c.bias = c.norm_gain = false; }},
+      {"norms without gain",
+       [](Config& c) {
+         c.placement = "sandwich", c.norm = NormKind::rmsnorm, c.norm_gain = false, c.qk_norm = QkNormKind::full;
+         c.branch_scale = 2, c.embedding_norm = true;
+       }},
+      {"scaled gain", [](Config& c) { c.placement = "layerscale", c.branch_scale = .5f, c.layer_scale_init = 2; }},
+      {"scaled streams", [](Config& c) { c.placement = "hyper", c.branch_scale = .5f, c.norm_gain = false; }},
+      {"scaled dual stream", [](Config& c) { c.placement = "resi-dual", c.branch_scale = .5f, c.dropout = .2f; }},
+      {"scaled parallel branches",
+       [](Config& c) { c.placement = "sandwich", c.block = BlockForm::parallel, c.branch_scale = .5f; }},
       {"all of attention",
        [](Config& c) {
          c.position = Position::alibi, c.attention_cap = 1.5f, c.window = 5, c.attention_scale = .5;

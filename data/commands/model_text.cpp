@@ -6,7 +6,8 @@
 #include "layers/streams/streams.hpp"
 
 std::string norm_name(const Config& config) {
-  return std::string(name_of(kNormKinds, config.norm)) + (config.norm_unit_offset ? "+1" : "");
+  const char* gain = config.norm_unit_offset ? "+1" : config.norm_gain ? "" : " without gain";
+  return name_of(kNormKinds, config.norm) + std::string(gain);
 }
 
 std::string describe_briefly(const TrainOptions& options, size_t parameters) {
@@ -49,8 +50,9 @@ std::string branch_formula(const Config& c, const Placement& row, const std::str
   std::string f = branch + "( " + (row.norm_in ? scale + norm + "(" + x + ")" : x) + " )";
   if (row.norm_inner) f = last + "( " + norm + "( " + f + " ) )";
   if (row.norm_out) f = norm + "( " + f + " )";
-  if (row.gain != LearnedGain::none) return "λ·" + f;
-  return mixes(row.streams) ? "b·" + f : f;
+  const std::string added = c.branch_scale == 1 ? f : format("%.4g·", static_cast<double>(c.branch_scale)) + f;
+  if (row.gain != LearnedGain::none) return "λ·" + added;
+  return mixes(row.streams) ? "b·" + added : added;
 }
 
 // "y = rmsnorm( 1.86·x + attention(x) )". If `bypass`, the sum also has the block's input b.
@@ -102,6 +104,7 @@ std::string attention_text(const Config& c) {
 std::string head_text(const Config& c) {
   std::string text = c.tied ? "the token embedding again" : "a matrix of its own";
   if (c.head_bias) text += ", with a bias";
+  if (c.logit_scale != 1) text += format(", logits times %.4g", static_cast<double>(c.logit_scale));
   return text + (c.logit_cap > 0 ? format(", logits capped at %g", static_cast<double>(c.logit_cap)) : "");
 }
 
@@ -127,6 +130,7 @@ std::vector<Box> boxes_above(const Config& c, const Placement& row) {
   const std::string norm = "[ " + norm_name(c) + " ]";
   if (mixes(row.streams)) boxes.push_back({"[ × b ]", "to each stream"});
   if (row.streams == StreamRule::dual) boxes.push_back({"      │", "also added to the second stream, z"});
+  if (c.branch_scale != 1) boxes.push_back({format("[ × %.4g ]", static_cast<double>(c.branch_scale)), ""});
   if (row.norm_out) boxes.push_back({norm, ""});
   if (row.gain == LearnedGain::channel) boxes.push_back({"[ × λ ]", "a gain for each channel"});
   if (row.gain == LearnedGain::block) boxes.push_back({"[ × λ ]", "one gain for both branches of a block"});

@@ -38,9 +38,6 @@ TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan
 
 REFUSED = {
     "facebook/opt-350m": "word_embed_proj_dim",
-    "microsoft/Phi-4-mini-instruct": "longrope",
-    "allenai/OLMo-1B-hf": "model_type is 'olmo'",
-    "ibm-granite/granite-3.3-2b-instruct": "model_type is 'granite'",
 }
 # What a folder has beside config.json and the weights.
 OTHER_FILES = {
@@ -82,6 +79,10 @@ def shrunk(config):
     scaling = config.get("rope_scaling")
     if scaling and "original_max_position_embeddings" in scaling:
         small["rope_scaling"] = scaling | {"original_max_position_embeddings": 20}
+    if scaling and "long_factor" in scaling:
+        pairs = int(SIZES["head_dim"] * config["partial_rotary_factor"]) // 2
+        few = {name: scaling[name][:pairs] for name in ("long_factor", "short_factor")}
+        small |= {"rope_scaling": scaling | few, "original_max_position_embeddings": 20}
     return small
 
 

@@ -13,7 +13,8 @@
 
 enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
 enum class Position { learned, sinusoidal, rope, alibi, none };
-enum class RopeScaling { none, linear, llama3, yarn, dynamic };  // layers/embedding/position.hpp says which is which
+// layers/embedding/position.hpp says which is which.
+enum class RopeScaling { none, linear, llama3, yarn, dynamic, longrope };
 enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu };
 enum class InitChoice { placement, gpt2, xavier };
 enum class LearnedGain { none, channel, block };  // on a branch's output: one per channel, or one per block
@@ -37,7 +38,8 @@ inline constexpr Named<RopeScaling> kRopeScalings[] = {{RopeScaling::none, "none
                                                        {RopeScaling::linear, "linear"},
                                                        {RopeScaling::llama3, "llama3"},
                                                        {RopeScaling::yarn, "yarn"},
-                                                       {RopeScaling::dynamic, "dynamic"}};
+                                                       {RopeScaling::dynamic, "dynamic"},
+                                                       {RopeScaling::longrope, "longrope"}};
 inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::gelu_tanh, "gelu-tanh"},
                                                      {Activation::relu, "relu"},
@@ -77,6 +79,7 @@ struct Config {
   NormKind norm = NormKind::layernorm;
   float norm_eps = 1e-5f;
   std::optional<bool> norm_bias;   // open: as `bias`, but none for RMSNorm and ScaleNorm
+  bool norm_gain = true;           // without one, layernorm and rmsnorm only normalize (OLMo, nanochat)
   bool norm_unit_offset = false;   // the gain is 1 + w; w starts at 0 (Gemma)
   float dyt_alpha = .5f;           // initial alpha of DyT and Derf
   std::optional<bool> final_norm;  // open: as the placement says
@@ -110,6 +113,8 @@ struct Config {
   float rope_factor = 1;                  // by which rope_scaling stretches positions
   int rope_original = 0;                  // context before the stretching; 0: `context`
   float rope_slow = 0, rope_fast = 0;     // turns in that context between which the stretching fades; 0: as usual
+  std::string rope_short, rope_long;      // longrope: each pair's factor, as 1,1.05,2: for rows up to rope_original,
+                                          // and for longer ones
   std::optional<double> rope_magnitude;   // factor on what RoPE rotates; open: as rope_scaling says
   int window = 0;                         // keys that a query sees, itself included; 0: all
   std::string window_layers = "all";      // layers that have the window, the others see all keys
@@ -121,11 +126,12 @@ struct Config {
   ValueResidual value_residual = ValueResidual::none;  // later layers mix in the first layer's values
   Activation activation = Activation::gelu_tanh;
   bool bias = true;
-  std::optional<bool> qkv_bias;  // biases of q, k and v; open: as `bias`
+  std::optional<bool> qkv_bias, o_bias;  // biases of q, k and v, and of o; open: as `bias`
   bool head_bias = false;
   bool tied = true;
   std::optional<double> embedding_scale;  // factor on the token embedding before positions are added; open: 1, or
   bool root_embedding_scale = false;      // √C (Gemma)
+  float logit_scale = 1;      // factor on the logits, before their cap
   float logit_cap = 0;        // logits become c·tanh(l/c); 0 is off
   bool stream_mix = false;    // before each block: x ← a·x + b·x₀, a and b learned, x₀ the first block's x
   float dropout = 0;
@@ -138,6 +144,7 @@ struct Config {
   std::optional<bool> residual_gain;  // open: as the initialization says
   std::optional<double> init_gain;    // β on v, o and the FFN; open: as the initialization says
   std::optional<double> skip_scale;   // α; open: as the placement says
+  float branch_scale = 1;             // factor on what a branch adds to the stream
   std::optional<double> layer_scale_init;  // initial value of LayerScale's gains; open: by depth
   int streams = 4;                         // S, residual streams if the placement has several
   double mix_fraction = .25;               // under mix-ln, the share of first blocks that are Post-LN

@@ -30,7 +30,7 @@ constexpr const char* kNotExported = "";
 
 // ---- needs -------------------------------------------------------------------------------------------------
 
-constexpr Need<Config> kNorms = {.acts_on = is_norm, .otherwise = "with {placement=}"};
+constexpr Need<Config> kNorms = {.met = has_norms, .otherwise = "with {placement=}"};
 constexpr Need<Config> kMixes = {.met = [](const Config& c) { return mixes(placement_row(c.placement).streams); },
                                  .otherwise = "with {placement=}"};
 constexpr Need<Config> kEarly = {.met = [](const Config& c) {
@@ -52,6 +52,8 @@ constexpr Need<Config> kFades = {.met = [](const Config& c) {
                                    return c.rope_scaling == RopeScaling::llama3 || c.rope_scaling == RopeScaling::yarn;
                                  },
                                  .otherwise = "with {rope-scaling=}"};
+constexpr Need<Config> kLong = {.met = [](const Config& c) { return c.rope_scaling == RopeScaling::longrope; },
+                                .otherwise = "with {rope-scaling=}"};
 constexpr Need<Config> kWindow = {.met = [](const Config& c) { return c.window > 0; }, .otherwise = "without {window}"};
 constexpr Need<Config> kExperts = {.met = [](const Config& c) { return c.experts > 0; },
                                    .otherwise = "without {experts}"};
@@ -87,11 +89,14 @@ std::vector<Field> sizes_and_wiring() {
       {.name = "activation", .help = "feed-forward activation", .member = kChoice<&Config::activation, kActivations>},
       {.name = "bias", .help = "bias in linear layers and norms", .member = &Config::bias},
       {.name = "qkv-bias", .help = "query, key and value bias (default: as {bias})", .member = &Config::qkv_bias},
+      {.name = "o-bias", .help = "attention output bias (default: as {bias})", .member = &Config::o_bias},
       {.name = "head-bias", .help = "bias in the classifier", .member = &Config::head_bias},
       {.name = "tied", .help = "classifier shares the token embedding", .member = &Config::tied,
        .exported = "tie_word_embeddings"},
       {.name = "embedding-scale", .help = "token embedding scale (default: 1; gemma2: sqrt(C))",
        .member = &Config::embedding_scale, .low = 1e-6, .high = 1e6},
+      {.name = "logit-scale", .help = "factor on logits, before their cap", .member = &Config::logit_scale,
+       .low = 1e-6, .high = 1e6},
       {.name = "logit-cap", .help = "soft cap on logits (0: off)", .member = &Config::logit_cap, .high = 1e6},
       {.name = "stream-mix", .help = "learned sum of stream and embedding before each block",
        .member = &Config::stream_mix},
@@ -112,6 +117,8 @@ std::vector<Field> norms() {
        .needs = {kNorms}},
       {.name = "norm-bias", .help = "norm bias (default: as {bias}, if the norm has one)",
        .member = &Config::norm_bias, .needs = {kNorms}, .follows = "norm"},
+      {.name = "norm-gain", .help = "learned gain in layernorm and rmsnorm", .member = &Config::norm_gain,
+       .needs = {kNorms}},
       {.name = "norm-unit-offset", .help = "gain 1 + w in layernorm and rmsnorm (Gemma)",
        .member = &Config::norm_unit_offset, .needs = {kNorms}},
       {.name = "dyt-alpha", .help = "initial alpha of dyt and derf", .member = &Config::dyt_alpha, .high = 1e3,
@@ -148,6 +155,10 @@ std::vector<Field> attention_and_positions() {
        .needs = {kRope, kFades}},
       {.name = "rope-fast", .help = "turns above which nothing is stretched", .member = &Config::rope_fast,
        .high = 1e6, .derived_if_0 = true, .exported = kNotExported, .needs = {kRope, kFades}},
+      {.name = "rope-short", .help = "factor of each pair in rows up to {rope-original}",
+       .member = &Config::rope_short, .exported = kNotExported, .needs = {kRope, kLong}},
+      {.name = "rope-long", .help = "factor of each pair in longer rows", .member = &Config::rope_long,
+       .exported = kNotExported, .needs = {kRope, kLong}},
       {.name = "rope-magnitude", .help = "factor on RoPE's output (default: as {rope-scaling})",
        .member = &Config::rope_magnitude, .low = 1e-3, .high = 1e3, .exported = kNotExported,
        .needs = {kRope, kScales}, .follows = "rope-scaling"},
@@ -203,6 +214,8 @@ std::vector<Field> initialization() {
        .member = &Config::init_gain, .high = 1e3, .exported = kNotExported, .initial = true},
       {.name = "skip-scale", .help = "skip connection scale (default: as {placement})", .member = &Config::skip_scale,
        .high = 1e3, .follows = "placement"},
+      {.name = "branch-scale", .help = "factor on what each branch adds to the stream",
+       .member = &Config::branch_scale, .low = 1e-6, .high = 1e3},
       {.name = "layer-scale-init", .help = "initial LayerScale gain (default: by depth)",
        .member = &Config::layer_scale_init, .high = 1e3, .exported = kNotExported, .needs = {kLayerScale},
        .follows = "placement", .initial = true},

@@ -70,3 +70,6 @@ const InitRow& init_row(const Config& config);
 // Returns the initial values of a matrix (out, in).
 Start weight_start(const Config& config, Role role, int out, int in);
 bool has_bias(const Config& config, Role role);
+
+// True if the model normalizes anywhere. A norm without a gain and a bias has no tensors.
+bool has_norms(const Config& config);

@@ -58,7 +58,8 @@ void cross_entropy(float* losses, float* dlogits, const float* logits, const int
       losses[n] = 0;
       if (dlogits) std::fill_n(dlogits + row, V, 0.f);
     } else {
-      losses[n] = row_loss(dlogits ? dlogits + row : nullptr, logits + row, targets[n], scale, V, limits);
+      losses[n] =
+          row_loss(dlogits ? dlogits + row : nullptr, logits + row, targets[n], scale * limits.scale, V, limits);
     }
   });
 }
@@ -70,9 +71,9 @@ int classifier_rows(int N, int V) {
 
 void head_forward(float* logits, const float* x, const Head& p, int N, int C, int V) {
   linear_forward(logits, x, p, {N, C, V});
-  if (p.limits.cap == 0) return;
+  if (p.limits.cap == 0) return scale_rows(logits, p.limits.scale, N, V);
   parallel_each(N, 40 * static_cast<size_t>(V), [&](size_t n) {
-    soft_cap(logits + n * V, nullptr, 1, p.limits.cap, V);
+    soft_cap(logits + n * V, nullptr, p.limits.scale, p.limits.cap, V);
   });
 }
 

@@ -9,20 +9,20 @@
 //
 // The classifier around it never holds more than classifier_rows rows of (N,V):
 //   x (N,C)   weight (V,C)   bias (V) or none
-//   forward   u = x weightᵀ + bias     logits = c·tanh(u/c), or u if the cap c is 0
-//             (Gemma 2: Riviere et al. 2024, arXiv 2408.00118)
-//   backward  du = dlogits·(1 − (logits/c)²)     dx = du weight      dweight += duᵀ x      dbias += Σₙ du[n,:]
+//   forward   u = x weightᵀ + bias     logits = c·tanh(s·u/c), or s·u if the cap c is 0
+//             (cap: Gemma 2, Riviere et al. 2024, arXiv 2408.00118; scale s: Granite, Command R)
+//   backward  du = s·dlogits·(1 − (logits/c)²)   dx = du weight      dweight += duᵀ x      dbias += Σₙ du[n,:]
 
 #include "layers/linear/linear.hpp"
 
 constexpr int kIgnore = -1;
 
-// Two ways to keep logits small. 0 turns one off.
+// What keeps logits small. 0 turns the cap and the z-loss off.
 struct LogitLimits {
-  float cap = 0, z_loss = 0;
+  float cap = 0, z_loss = 0, scale = 1;
 };
 
-// dlogits may be logits, or null to compute only the losses. With a cap, pass capped logits; dlogits receives du.
+// dlogits may be logits, or null to compute only the losses. Pass scaled and capped logits; dlogits receives du.
 void cross_entropy(float* losses, float* dlogits, const float* logits, const int* targets, float scale, int N,
                    int V, LogitLimits limits = {});
 

@@ -2,14 +2,26 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <numbers>
+#include <stdexcept>
 #include <vector>
 
 #include "embedding.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/reductions.hpp"
+
+std::vector<int> Positions::example_lengths() const {
+  std::vector<int> lengths(static_cast<size_t>(B) * T, first + T);
+  if (!begins) return lengths;
+  for (int n = B * T - 1; n >= 0; --n) {
+    const bool last = n % T == T - 1 || begins[n] != begins[n + 1];
+    lengths[n] = last ? of(n) + 1 : lengths[n + 1];
+  }
+  return lengths;
+}
 
 void position_forward(float* x, const float* weight, const Positions& positions, int C) {
   parallel_each(positions.B * positions.T, C, [&](size_t n) {
@@ -38,7 +50,7 @@ Buffer sinusoids(int context, int C) {
   return weight;
 }
 
-RopeAngles::RopeAngles(const Config& config) : theta(config.rope_theta) {
+RopeAngles::RopeAngles(const Config& config, bool longer) : theta(config.rope_theta) {
   if (config.rope_scaling == RopeScaling::none) return;
   scaling = config.rope_scaling;
   factor = config.rope_factor;
@@ -46,6 +58,22 @@ RopeAngles::RopeAngles(const Config& config) : theta(config.rope_theta) {
   slow = config.rope_slow;
   fast = config.rope_fast;
   magnitude = *config.rope_magnitude;
+  if (scaling == RopeScaling::longrope) factors = rope_factors(longer ? config.rope_long : config.rope_short);
+}
+
+std::vector<double> rope_factors(const std::string& list) {
+  std::vector<double> factors;
+  const char *at = list.data(), *end = at + list.size();
+  for (bool more = true; more;) {
+    double factor = 0;
+    const auto [next, error] = std::from_chars(at, end, factor);
+    if (error != std::errc() || !(factor > 0 && std::isfinite(factor)) || (next != end && *next != ','))
+      throw std::invalid_argument("'" + list + "' is no list of positive numbers such as 1,1.05,2");
+    factors.push_back(factor);
+    more = next != end;
+    at = next + 1;
+  }
+  return factors;
 }
 
 namespace {
@@ -74,7 +102,8 @@ std::vector<double> rope_frequencies(int R, const RopeAngles& angles) {
   std::vector<double> frequencies;
   for (int i = 0; i < R / 2; ++i) {
     const double f = std::pow(angles.theta, -2.0 * i / R), share = stretched_share(i, f, R, angles);
-    frequencies.push_back(share * f / angles.factor + (1 - share) * f);
+    if (angles.scaling == RopeScaling::longrope) frequencies.push_back(f / angles.factors.at(i));
+    else frequencies.push_back(share * f / angles.factor + (1 - share) * f);
   }
   return frequencies;
 }
@@ -96,6 +125,9 @@ RopeTables::RopeTables(const Config& config) {
   if (config.position != Position::rope) return;
   all = RopeTable(config.context, config.rope_dims(), RopeAngles(config));
   if (config.window_rope_theta) local = RopeTable(config.context, config.rope_dims(), *config.window_rope_theta);
+  if (config.rope_scaling != RopeScaling::longrope || config.context <= config.rope_original) return;
+  all.longer = std::make_unique<RopeTable>(config.context, config.rope_dims(), RopeAngles(config, true));
+  all.original = config.rope_original;
 }
 
 const RopeTable* RopeTables::of(const Config& config, int layer) const {
@@ -109,9 +141,11 @@ namespace {
 void rotate(float* x, float direction, const RopeTable& table, const Positions& positions, int heads, int D,
             size_t stride) {
   const int half = table.half;
+  const std::vector<int> lengths = table.longer ? positions.example_lengths() : std::vector<int>();
   parallel_each(positions.B * positions.T, 3 * static_cast<size_t>(heads) * D, [&](size_t n) {
+    const RopeTable& angles = table.longer && lengths[n] > table.original ? *table.longer : table;
     const size_t at = static_cast<size_t>(positions.of(n)) * half;
-    const float *cosine = table.cosine.get() + at, *sine = table.sine.get() + at;
+    const float *cosine = angles.cosine.get() + at, *sine = angles.sine.get() + at;
     for (int h = 0; h < heads; ++h) {
       float* a = x + n * stride + static_cast<size_t>(h) * D;
       float* b = a + half;

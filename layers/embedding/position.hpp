@@ -23,12 +23,16 @@
 //               is 0.1·ln s + 1  (Peng et al. 2023, arXiv 2309.00071, §3.2 and 3.4)
 //     llama3    the same, with a mixture that is linear in n, and without a magnitude  (Llama 3.1, by transformers)
 //     dynamic   f up to the original context; beyond it programs differ, and train_gpt does not go there
+//     longrope  f divided by a factor of its own for each pair, from one list for examples up to the original context
+//               and from another for longer ones. The magnitude of both is √(1 + ln s/ln original)  (Ding et al. 2024,
+//               arXiv 2402.13753; as Phi-3 has it)
 //   saves     nothing
 //
 // t is the position of a token in its example. A row holds one example, or several side by side (Positions::begins).
 
 #include <cstddef>
-
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "layers/config/config.hpp"
@@ -41,6 +45,7 @@ struct Positions {
   const int* begins = nullptr;  // (B,T) see Batch (layers/model/model.hpp)
 
   int of(int n) const { return first + n % T - (begins ? begins[n] : 0); }
+  std::vector<int> example_lengths() const;  // (B,T) of each token's example, what comes before the row included
 };
 
 // Adds positions to x. `weight` holds learned positions or the sinusoids.
@@ -55,10 +60,15 @@ struct RopeAngles {
   double theta;
   RopeScaling scaling = RopeScaling::none;
   double factor = 1, original = 0, slow = 0, fast = 0, magnitude = 1;
+  std::vector<double> factors = {};  // longrope: of each pair
 
   RopeAngles(double theta) : theta(theta) {}
-  explicit RopeAngles(const Config& config);  // a resolved one
+  // Of a resolved Config. `longer`: for examples longer than the original context.
+  explicit RopeAngles(const Config& config, bool longer = false);
 };
+
+// The numbers of a list such as 1,1.05,2. Throws std::invalid_argument if it is none, or if a number is not positive.
+std::vector<double> rope_factors(const std::string& list);
 
 // Returns the R/2 angles between two positions.
 std::vector<double> rope_frequencies(int R, const RopeAngles& angles);
@@ -67,6 +77,8 @@ std::vector<double> rope_frequencies(int R, const RopeAngles& angles);
 struct RopeTable {
   Buffer cosine, sine;
   int half = 0;  // R/2
+  std::unique_ptr<RopeTable> longer;  // longrope: the table for examples longer than `original`
+  int original = 0;
   RopeTable() = default;
   RopeTable(int context, int R, const RopeAngles& angles);
 };

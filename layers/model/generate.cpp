@@ -118,12 +118,20 @@ Generator::Generator(const Model& model, int64_t tokens, int sequences, const Ac
 
 const float* Generator::feed(const std::vector<int>& tokens) {
   seen_[0].insert(seen_[0].end(), tokens.begin(), tokens.end());
-  return seen_[0].size() > size_t(model_.config.context) ? read_again() : read(tokens, static_cast<int>(tokens.size()));
+  return must_read_again() ? read_again() : read(tokens, static_cast<int>(tokens.size()));
 }
 
 const float* Generator::step(const std::vector<int>& tokens) {
   for (size_t b = 0; b < tokens.size(); ++b) seen_[b].push_back(tokens[b]);
-  return seen_[0].size() > size_t(model_.config.context) ? read_again() : read(tokens, 1);
+  return must_read_again() ? read_again() : read(tokens, 1);
+}
+
+// True if the context is full, or if the keys in the cache have other angles than those of a sequence as long as this.
+bool Generator::must_read_again() const {
+  const size_t now = seen_[0].size(), past = static_cast<size_t>(cache_.past);
+  const RopeTable& rope = model_.ropes.all;
+  const size_t original = static_cast<size_t>(rope.original);
+  return now > size_t(model_.config.context) || (rope.longer && past > 0 && past <= original && now > original);
 }
 
 // Reads T more tokens of each sequence: tokens (sequences,T).
@@ -133,9 +141,10 @@ const float* Generator::read(const std::vector<int>& tokens, int T) {
   return activations_.logits;
 }
 
-// Reads the newer half of the context again, sequence by sequence.
+// Reads the newer half of a full context again, sequence by sequence; or all of one that is not full.
 const float* Generator::read_again() {
-  const size_t keep = std::max(1, model_.config.context / 2);
+  const bool full = seen_[0].size() > size_t(model_.config.context);
+  const size_t keep = full ? std::max(1, model_.config.context / 2) : seen_[0].size();
   cache_.past = 0;
   for (size_t b = 0; b < seen_.size(); ++b) {
     seen_[b].erase(seen_[b].begin(), seen_[b].end() - keep);
@@ -143,7 +152,7 @@ const float* Generator::read_again() {
                  static_cast<int>(keep), static_cast<int>(b));
   }
   cache_.past = static_cast<int>(keep);
-  beyond_ = true;
+  beyond_ |= full;
   return activations_.logits;
 }
 

@@ -23,7 +23,7 @@ int sample_token(const float* logits, int V, const Sampling& sampling, uint64_t 
                  const std::vector<int>& seen = {});
 
 // Feeds tokens to a model and returns the logits of the next one. Within the context they equal the logits of the full
-// forward pass. When the context is full, drops the older half and reads the newer half again.
+// forward pass of as many tokens. When the context is full, drops the older half and reads the newer half again.
 //
 // split() continues one sequence as several in parallel, so that a step reads the weights once for all of them. A
 // sequence's logits are bit-identical for any other sequences in the step.
@@ -44,6 +44,7 @@ class Generator {
 
  private:
   const float* read(const std::vector<int>& tokens, int T);
+  bool must_read_again() const;
   const float* read_again();
   void copy_cache(int to, int from);
 

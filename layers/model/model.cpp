@@ -169,7 +169,8 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
 
 // The classifier's parameters, or their gradients.
 Head head_of(const Model& model, const ModelTensors& t) {
-  return {{t.head ? t.head : t.token, t.head_bias, model.config.matmul}, {model.config.logit_cap, model.config.z_loss}};
+  const Config& c = model.config;
+  return {{t.head ? t.head : t.token, t.head_bias, c.matmul}, {c.logit_cap, c.z_loss, c.logit_scale}};
 }
 
 double sum(const float* x, int n) {

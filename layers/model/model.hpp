@@ -123,7 +123,7 @@ struct ModelCache {
 
 // Reads T more tokens (B,T) for B sequences in the cache, from sequence `first` on. Writes the logits (B,V) of the next
 // token. Does not change cache.past, which all sequences share. The activations need at least B·T rows. A sequence's
-// logits are bit-identical for any B.
+// logits are bit-identical for any B. Under longrope, start again when a sequence grows beyond rope_original.
 void model_logits(float* logits, const Model& model, const Activations& activations, const ModelCache& cache,
                   const int* tokens, int B, int T, int first = 0);
 

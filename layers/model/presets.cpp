@@ -240,6 +240,18 @@ std::vector<Family> families() {
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 32, 256, 0, kFewExperts},
         {"7B", "of which 1B are active", 16, 16, 0, 0, 2048, 1024, 4096, 50304}}},
 
+      {"olmo",
+       [](Config& c) {
+         llama(c, 1e-5f);
+         c.norm = NormKind::layernorm;
+         c.norm_gain = false;
+         c.norm_bias = false;
+       },
+       "Groeneveld et al. 2024, arXiv 2402.00838; allenai/OLMo-1B-hf/config.json", "the 7B's limit of 8 on q, k and v",
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
+        {"1B", "tied", 16, 16, 0, 0, 2048, 8192, 2048, 50304, kTied},
+        {"7B", "", 32, 32, 0, 0, 4096, 11008, 2048, 50304}}},
+
       {"olmo2",
        [](Config& c) { llama(c, 1e-6f, 500000); c.placement = "reordered"; c.qk_norm = QkNormKind::full; },
        "OLMo Team 2024, arXiv 2501.00656; OLMo-2-1124-7B by litgpt's config.py", kNothing,

@@ -9,6 +9,7 @@
 
 #include "layers/config/fields.hpp"
 #include "layers/config/placements.hpp"
+#include "layers/embedding/position.hpp"
 #include "layers/norm/norm.hpp"
 
 std::string spelled(const std::string& marked, const std::string& before) {
@@ -91,6 +92,10 @@ const std::vector<Contradiction>& contradictions() {
        "{norm-unit-offset} does not go with {norm} scalenorm, whose one gain starts at sqrt(channels): leave it out"},
       {[](const Config& c) { return c.norm_unit_offset && !norm_row(c.norm).row_norm; },
        "{norm-unit-offset} goes with {norm} " + row_norms() + " only: leave it out"},
+      {[](const Config& c) { return !c.norm_gain && !norm_row(c.norm).row_norm; },
+       "{norm-gain} can be left out of {norm} " + row_norms() + " only: leave it in, or choose one of these"},
+      {[](const Config& c) { return !c.norm_gain && c.norm_unit_offset; },
+       "{norm-unit-offset} goes with {norm-gain} only, as the gain is what it offsets: leave it out"},
       {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
        "{norm-bias} does not go with {norm} scalenorm, which has one gain and nothing else: leave it out"},
       {[](const Config& c) { return c.placement_row->qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
@@ -154,7 +159,24 @@ void close_rope(Config& c) {
   if (c.rope_original == 0) c.rope_original = c.context;
   if (fades(c) && c.rope_slow == 0) c.rope_slow = 1;
   if (fades(c) && c.rope_fast == 0) c.rope_fast = yarn ? 32 : 4;
-  if (!c.rope_magnitude) c.rope_magnitude = yarn ? .1 * std::log(static_cast<double>(c.rope_factor)) + 1 : 1;
+  if (c.rope_magnitude) return;
+  const double log = std::log(static_cast<double>(c.rope_factor)), original = std::log(c.rope_original);
+  c.rope_magnitude = 1;
+  if (yarn) c.rope_magnitude = .1 * log + 1;
+  if (c.rope_scaling == RopeScaling::longrope && log > 0) c.rope_magnitude = std::sqrt(1 + log / original);
+}
+
+// Checks a list of longrope: a factor for each pair.
+void check_rope_factors(const Config& c, const std::string& list, const char* field) {
+  const std::string option = std::string("{") + field + "} ";
+  size_t count = 0;
+  try {
+    count = rope_factors(list).size();
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError(option + error.what());
+  }
+  require(count == size_t(c.rope_dims()) / 2, option + "has " + std::to_string(count) + " factors, and a head has " +
+                                                  std::to_string(c.rope_dims() / 2) + " pairs: write one for each");
 }
 
 void close_layer_set(Config& c, std::string Config::*set, const char* field) {
@@ -176,6 +198,11 @@ void check_rope(const Config& c) {
   require(c.rope_scaling != RopeScaling::dynamic || c.context <= c.rope_original,
           "{rope-scaling} dynamic goes up to {rope-original} " + std::to_string(c.rope_original) +
               " here, and {context} is " + std::to_string(c.context) + ": choose yarn, or a shorter context");
+  if (c.rope_scaling == RopeScaling::longrope) {
+    require(c.rope_original > 1, "{rope-original} is 1, and {rope-scaling} longrope needs more: raise it");
+    check_rope_factors(c, c.rope_short, "rope-short");
+    check_rope_factors(c, c.rope_long, "rope-long");
+  }
   require(c.rope_dims() >= 2, "{rope-fraction} " + number(c.rope_fraction) + " of a head of " +
                                   std::to_string(c.head_dim) + " is less than one pair: raise it, or {head-dim}");
 }
@@ -195,6 +222,7 @@ void close_choices(Config& c) {
   if (!c.attention_scale) c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim));  // as in attention.hpp
   if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(c.channels) : 1;
   if (!c.qkv_bias) c.qkv_bias = c.bias;
+  if (!c.o_bias) c.o_bias = c.bias;
   if (!c.head_scale) c.head_scale = placement.head_scale;
   if (!c.norm_bias) c.norm_bias = norm_row(c.norm).bias && c.bias;
   if (!c.final_norm) c.final_norm = placement.final_norm;

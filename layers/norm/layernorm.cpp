@@ -14,13 +14,13 @@ using simd::Vec;
 
 namespace {
 
-// Returns a copy with gains 1 + w, valid until the next call. So the loops below are compiled once; in two instances
-// the compiler might round the edges of a row differently.
-Norm without_offset(Norm p, int C) {
-  if (!p.unit_offset) return p;
+// Returns a copy with gains 1 + w, or 1, valid until the next call. So the loops below are compiled once; in two
+// instances the compiler might round the edges of a row differently.
+Norm with_plain_gain(Norm p, int C) {
+  if (!p.unit_offset && !p.gainless) return p;
   thread_local std::vector<float> gains;
-  gains.resize(static_cast<size_t>(C));
-  for (int c = 0; c < C; ++c) gains[c] = 1 + p.gain[c];
+  gains.assign(static_cast<size_t>(C), 1);
+  for (int c = 0; c < C && !p.gainless; ++c) gains[c] += p.gain[c];
   p.gain = gains.data();
   return p;
 }
@@ -71,7 +71,7 @@ void backward_row(float* dx, const Sums& sums, const float* dy, const float* x, 
 }  // namespace
 
 void row_norm_forward(float* y, const NormSaved& saved, const float* x, const Norm& norm, int N, int C, bool) {
-  const Norm p = without_offset(norm, C);
+  const Norm p = with_plain_gain(norm, C);
   const bool centered = p.kind == NormKind::layernorm;
   parallel_each(N, 4 * static_cast<size_t>(C), [&](size_t n) {
     const float* in = x + n * C;
@@ -92,7 +92,7 @@ void row_norm_forward(float* y, const NormSaved& saved, const float* x, const No
 // are added at the end.
 void row_norm_backward(float* dx, const Norm& g, const float* dy, const float* x, const NormSaved& saved,
                        const Norm& norm, int N, int C) {
-  const Norm p = without_offset(norm, C);
+  const Norm p = with_plain_gain(norm, C);
   const int blocks = row_blocks(N);
   const size_t half = static_cast<size_t>(blocks) * C;
   thread_local std::vector<float> sums;  // dgain (blocks,C), dbias (blocks,C)
@@ -106,6 +106,6 @@ void row_norm_backward(float* dx, const Norm& g, const float* dy, const float* x
                    saved.rstd[n], p, C);
     }
   });
-  add_column_sums(g.gain, first, blocks, C);
+  if (g.gain) add_column_sums(g.gain, first, blocks, C);
   if (g.bias) add_column_sums(g.bias, first + half, blocks, C);
 }

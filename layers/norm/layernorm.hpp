@@ -9,6 +9,7 @@
 //   both       dgain += Σₙ dy·x̂      dbias += Σₙ dy
 //   saves      μ and r of each row; the caller still holds x
 //   With a unit offset the gain is 1 + w, and w starts at 0: Gemma (2024), its code; the report does not mention it.
+//   A norm without a gain has gain = 1: OLMo (Groeneveld et al. 2024, arXiv 2402.00838), nanochat.
 
 #include "norm_parameters.hpp"
 

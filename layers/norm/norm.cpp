@@ -14,7 +14,9 @@ namespace {
 
 void declare_channels(Norm& p, Layout& layout, const Config& config, const std::string& name, int C) {
   p.unit_offset = config.norm_unit_offset;
-  p.gain = layout.take(name + ".gain", Role::norm_gain, {C}, {p.unit_offset ? 0.f : 1.f, 0});
+  p.gainless = !config.norm_gain;
+  if (!p.gainless)
+    p.gain = layout.take(name + ".gain", Role::norm_gain, {C}, {p.unit_offset ? 0.f : 1.f, 0});
   if (*config.norm_bias) p.bias = layout.take(name + ".bias", Role::norm, {C});
 }
 

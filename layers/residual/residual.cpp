@@ -18,6 +18,7 @@ void declare_branch_inner(Branch& branch, Layout& layout, const Config& config, 
 void declare_branch_out(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer) {
   const Placement& row = placement_at(config, layer, name);
   const int C = config.channels;
+  branch.out_scale = config.branch_scale;
   if (row.norm_out) branch.norm_out = declare_norm(layout, config, name + ".norm_out", C);
   if (row.norm_sum) branch.norm_sum = declare_norm(layout, config, name + ".norm_sum", C);
   if (row.gain == LearnedGain::channel)
@@ -78,11 +79,13 @@ const float* branch_inner(const BranchSaved& saved, const float* h, const Branch
   return norm_forward(saved.m, saved.inner, h, p.norm_inner, N, width, training);
 }
 
-const float* branch_out(float* normed, const BranchSaved& saved, const float* f, const Branch& p,
-                        const StreamRows& rows) {
+const float* branch_out(float* normed, const BranchSaved& saved, float* f, const Branch& p, const StreamRows& rows) {
   const auto [N, C, training] = rows;
-  if (p.gain.present()) return gain_forward(normed, f, p.gain, N, C);
-  return norm_forward(normed, saved.out, f, p.norm_out, N, C, training);
+  if (p.gain.present()) gain_forward(normed, f, p.gain, N, C);
+  else norm_forward(normed, saved.out, f, p.norm_out, N, C, training);
+  float* o = p.gain.present() || p.norm_out.present() ? normed : f;
+  scale_rows(o, p.out_scale, N, C);
+  return o;
 }
 
 void branch_sum(const BranchSaved& saved, const float* b, const Branch& p, const StreamRows& rows) {
@@ -103,8 +106,13 @@ void branch_sum_backward(float* d, float* db, const Branch& g, const BranchSaved
 const float* branch_out_backward(float* df, const Branch& g, const float* d, const BranchSaved& saved, const Branch& p,
                                  const StreamRows& rows) {
   const int N = rows.N, C = rows.C;
-  if (p.gain.present()) return gain_backward(df, g.gain, d, saved.f, p.gain, N, C);  // o = λ ⊙ f
-  return norm_backward(df, g.norm_out, d, saved.f, saved.out, p.norm_out, N, C);     // o = norm_out(f)
+  if (p.out_scale != 1) {
+    if (d != df) copy_rows(df, d, N, C);
+    scale_rows(df, p.out_scale, N, C);  // o = out_scale·...
+    d = df;
+  }
+  if (p.gain.present()) return gain_backward(df, g.gain, d, saved.f, p.gain, N, C);  // o = out_scale·λ ⊙ f
+  return norm_backward(df, g.norm_out, d, saved.f, saved.out, p.norm_out, N, C);     // o = out_scale·norm_out(f)
 }
 
 void branch_inner_backward(float* d, const Branch& g, const float* h, const BranchSaved& saved, const Branch& p, int N,

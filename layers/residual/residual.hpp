@@ -1,19 +1,20 @@
 #pragma once
 // A residual branch with its normalizations: the one place where a placement acts.
 //
-//   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )   an absent norm is the identity
+//   y = norm_sum( skip·x + out_scale·norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )
 //
+//                                 an absent norm is the identity
 //   h = streams_read(x)           h = x; layers/streams says more
 //   u = branch_in(h)              u = in_scale·norm_in(h)
 //   m = branch_inner(F(u))        m = norm_inner(F(u)); F is attention or feed-forward layer up to its last matrix
 //   f = W_out m                   the sublayer does F and W_out
-//   o = branch_out(f)             o = norm_out(f) or λ ⊙ f
+//   o = branch_out(f)             o = out_scale·norm_out(f) or out_scale·λ ⊙ f
 //   s = streams_write(x, o)       s = skip·x + o
 //   y = branch_sum(s)             y = norm_sum(s)
 //
 //   ds = branch_sum_backward(dy)          ds = norm_sum'(dy); it overwrites dy
 //   do = streams_write_backward(ds)       do = ds
-//   df = branch_out_backward(do)          df = norm_out'(do) or λ ⊙ do
+//   df = branch_out_backward(do)          df = norm_out'(out_scale·do) or λ ⊙ out_scale·do
 //   dm = W_outᵀ df
 //   du = F'(branch_inner_backward(dm))    norm_inner'(dm)
 //   dh = branch_in_backward(du)           dh = norm_in'(in_scale·du)
@@ -23,7 +24,7 @@
 //
 // With a bypass, the feed-forward branch's sum also has the block's input b (B2T):
 //
-//   s = skip·x + norm_out(f) + b          db = ds
+//   s = skip·x + out_scale·norm_out(f) + b          db = ds
 
 #include <string>
 
@@ -37,7 +38,7 @@ struct Branch {
   Norm norm_in, norm_inner, norm_out, norm_sum;
   Gain gain;        // λ
   Streams streams;  // skip, and how several streams are mixed; the functions below do not use it
-  float in_scale = 1;
+  float in_scale = 1, out_scale = 1;
   bool bypass = false;
 };
 
@@ -79,16 +80,15 @@ bool branch_saves_end(const Config& config, int layer, const std::string& name);
 const float* branch_in(const BranchSaved& saved, const float* h, const Branch& p, const StreamRows& rows);
 // h (N,width): F(u)
 const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width, bool training);
-// Returns f itself, or `normed` (N,C) if the branch has a norm_out or a gain.
-const float* branch_out(float* normed, const BranchSaved& saved, const float* f, const Branch& p,
-                        const StreamRows& rows);
+// Returns f itself, or `normed` (N,C) if the branch has a norm_out or a gain; out_scale multiplies what it returns.
+const float* branch_out(float* normed, const BranchSaved& saved, float* f, const Branch& p, const StreamRows& rows);
 // Reads before_sum(), to which a bypass adds b (N,C) first.
 void branch_sum(const BranchSaved& saved, const float* b, const Branch& p, const StreamRows& rows);
 
 // d holds dy before the call and ds after it. A bypass writes its gradient to db (N,C).
 void branch_sum_backward(float* d, float* db, const Branch& g, const BranchSaved& saved, const Branch& p,
                          const StreamRows& rows);
-// Returns df: d itself, or `df` if the branch has a norm_out or a gain. df may be d.
+// Returns df: d itself, or `df` if the branch has a norm_out, a gain or an out_scale. df may be d.
 const float* branch_out_backward(float* df, const Branch& g, const float* d, const BranchSaved& saved, const Branch& p,
                                  const StreamRows& rows);
 // d holds dm before the call and the gradient of h after it.

@@ -29,12 +29,12 @@ struct Parameters {
   Number* at(const float* w) { return w ? &numbers[w - model.weights.get()] : nullptr; }
 
   Norm<Number> norm(const ::Norm& n) {
-    return {n.kind, n.eps, at(n.gain), at(n.bias), n.unit_offset, at(n.alpha), at(n.shift),
+    return {n.kind, n.eps, at(n.gain), at(n.bias), n.gainless, n.unit_offset, at(n.alpha), at(n.shift),
             at(n.running_mean), at(n.running_var), training};
   }
   Branch<Number> branch(const ::Branch& b) {
     const Gain<Number> gain = {at(b.gain.weight), b.gain.single};
-    return {norm(b.norm_in), norm(b.norm_out), norm(b.norm_sum), gain, b.streams.skip, b.in_scale};
+    return {norm(b.norm_in), norm(b.norm_out), norm(b.norm_sum), gain, b.streams.skip, b.in_scale, b.out_scale};
   }
   Mix<Number> mix(const ::Mix& m) { return {at(m.own), at(m.first), m.constant}; }
   Streams<Number> streams(const ::Streams& s) {
@@ -150,26 +150,40 @@ struct QueriesKeys {
   int layer;
   Sizes s = pass.sizes;
   bool by_head = pass.config.qk_norm != QkNormKind::full, rope = pass.config.rotates(layer);
-  Rope angles = rope_of(pass.config, layer);
   QkNormSaved<Number> q = {}, k = {}, v = {};
 
   // QK-norm normalizes a row of q or k in `count` parts of `width` numbers.
   size_t count(size_t heads) const { return by_head ? heads : 1; }
   size_t width(size_t heads) const { return by_head ? s.D : heads * s.D; }
 
+  // Calls f(first token, angles, positions) for each example, if the layer has RoPE.
+  template <class F>
+  void each_example(F f) const {
+    const std::vector<size_t> p = pass.positions();
+    for (size_t n = 0, end; rope && n < s.N; n = end) {
+      for (end = n + 1; end < s.N && p[end] > 0; ++end) {}
+      f(n, rope_of(pass.config, layer, end - n), std::vector<size_t>(p.begin() + n, p.begin() + end));
+    }
+  }
+
   void forward(Number* x) {
     const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k), pv = pass.p.norm(norms.v);
-    if (pq.gain) qk_norm_forward(x, q, pq, s.N, count(s.H), width(s.H), s.qkv());
-    if (pk.gain) qk_norm_forward(x + s.H * s.D, k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
-    if (pv.gain) qk_norm_forward(x + (s.H + s.KV) * s.D, v, pv, s.N, s.KV, s.D, s.qkv());
-    if (rope) rope_forward(x, angles, pass.positions(), s.H + s.KV, s.D, s.qkv());
+    if (pq.present()) qk_norm_forward(x, q, pq, s.N, count(s.H), width(s.H), s.qkv());
+    if (pk.present()) qk_norm_forward(x + s.H * s.D, k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
+    if (pv.present()) qk_norm_forward(x + (s.H + s.KV) * s.D, v, pv, s.N, s.KV, s.D, s.qkv());
+    each_example([&](size_t n, const Rope& angles, const std::vector<size_t>& p) {
+      rope_forward(x + n * s.qkv(), angles, p, s.H + s.KV, s.D, s.qkv());
+    });
   }
   void backward(Number* dx) {
     const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k), pv = pass.p.norm(norms.v);
-    if (rope) rope_backward(dx, angles, pass.positions(), s.H + s.KV, s.D, s.qkv());
-    if (pq.gain) qk_norm_backward(dx, pass.g.norm(norms.q), q, pq, s.N, count(s.H), width(s.H), s.qkv());
-    if (pk.gain) qk_norm_backward(dx + s.H * s.D, pass.g.norm(norms.k), k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
-    if (pv.gain) qk_norm_backward(dx + (s.H + s.KV) * s.D, pass.g.norm(norms.v), v, pv, s.N, s.KV, s.D, s.qkv());
+    each_example([&](size_t n, const Rope& angles, const std::vector<size_t>& p) {
+      rope_backward(dx + n * s.qkv(), angles, p, s.H + s.KV, s.D, s.qkv());
+    });
+    if (pq.present()) qk_norm_backward(dx, pass.g.norm(norms.q), q, pq, s.N, count(s.H), width(s.H), s.qkv());
+    if (pk.present())
+      qk_norm_backward(dx + s.H * s.D, pass.g.norm(norms.k), k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
+    if (pv.present()) qk_norm_backward(dx + (s.H + s.KV) * s.D, pass.g.norm(norms.v), v, pv, s.N, s.KV, s.D, s.qkv());
   }
 };
 

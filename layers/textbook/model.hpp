@@ -49,8 +49,9 @@ struct Embedding {
 
 // Head: from the output of the last block to the loss.
 //   x (S,N,C)   targets (N)
-//   forward   x → sum of the streams → final norm → logits (N,V) → soft cap, if the model has one → sum of the losses
-//   backward  the same in reverse, for scale · (the sum + the z-loss, if the model has one)
+//   forward   x → sum of the streams → final norm → logits (N,V), scaled → soft cap, if the model has one → sum of the
+//             losses
+//   backward  the same in reverse, for of_loss · (the sum + the z-loss, if the model has one)
 // ResiDual: x[0] + final norm(x[1]) in place of the sum and its norm.
 
 template <class Number>
@@ -59,7 +60,7 @@ struct Head {
   Sizes s = pass.sizes;
   const ModelTensors& t = pass.p.model.p;
   ::Linear w = {t.head ? t.head : t.token, t.head_bias};  // tied: the token embedding
-  double cap = pass.config.logit_cap, z_loss = pass.config.z_loss;
+  double scale = pass.config.logit_scale, cap = pass.config.logit_cap, z_loss = pass.config.z_loss;
   NormModule<Number> norm = {pass, t.final_norm, s.C};
   LinearModule<Number> classifier = {pass, w, s.C, s.V};
   std::vector<Number> normed = std::vector<Number>(s.N * s.C), raw = std::vector<Number>(s.N * s.V), logits = raw;
@@ -77,6 +78,7 @@ struct Head {
     norm.forward(normed.data(), input_of_norm(x).data());
     if (dual) add(normed.data(), Number(1), x, s.N * s.C);
     classifier.forward(raw.data(), normed.data());
+    for (Number& logit : raw) logit *= scale;
     logits = raw;
     if (cap > 0) soft_cap_forward(logits.data(), raw.data(), cap, s.N * s.V);
     std::vector<Number> losses(s.N);
@@ -84,11 +86,12 @@ struct Head {
     return std::accumulate(losses.begin(), losses.end(), Number(0));
   }
 
-  void backward(Number* dx, const Number* x, const int* targets, Number scale) {
+  void backward(Number* dx, const Number* x, const int* targets, Number of_loss) {
     std::vector<Number> dlogits(s.N * s.V), dnormed(s.N * s.C);
-    cross_entropy_backward(dlogits.data(), logits.data(), targets, scale, s.N, s.V);
-    if (z_loss > 0) z_loss_backward(dlogits.data(), logits.data(), targets, Number(z_loss), scale, s.N, s.V);
+    cross_entropy_backward(dlogits.data(), logits.data(), targets, of_loss, s.N, s.V);
+    if (z_loss > 0) z_loss_backward(dlogits.data(), logits.data(), targets, Number(z_loss), of_loss, s.N, s.V);
     if (cap > 0) soft_cap_backward(dlogits.data(), dlogits.data(), raw.data(), cap, s.N * s.V);
+    for (Number& d : dlogits) d *= scale;
     classifier.backward(dnormed.data(), dlogits.data(), normed.data());
     norm.backward(dx, dnormed.data(), input_of_norm(x).data());
     for (size_t i = s.N * s.C; i < s.S * s.N * s.C; ++i) dx[i] = dx[i % (s.N * s.C)];

@@ -12,19 +12,20 @@ namespace textbook {
 
 // ---- parameters ----------------------------------------------------------------------------------------------
 
-// Norm: the parameters of a norm, or their gradients. A norm without a gain is absent: it is the identity.
+// Norm: the parameters of a norm, or their gradients. An absent norm is the identity.
 // NormSaved: what forward saves for backward.
 
 template <class Number>
 struct Norm {
   NormKind kind = NormKind::layernorm;
   Number eps = 0, *gain = nullptr, *bias = nullptr;        // gain (C), ScaleNorm (1); bias (C) or none
-  bool unit_offset = false;                                // LayerNorm, RMSNorm: gain points to w; the gain is 1 + w
+  bool gainless = false, unit_offset = false;              // LayerNorm, RMSNorm: the gain is 1; it is 1 + gain[c]
   Number *alpha = nullptr, *shift = nullptr;               // (1) each; DyT has alpha, Derf has both
   Number *running_mean = nullptr, *running_var = nullptr;  // (C) each: BatchNorm
   bool training = true;                                    // BatchNorm: normalizes by the statistics of this batch
 
-  Number gain_at(size_t c) const { return unit_offset ? Number(1) + gain[c] : gain[c]; }
+  bool present() const { return gain || gainless; }
+  Number gain_at(size_t c) const { return gainless ? Number(1) : unit_offset ? Number(1) + gain[c] : gain[c]; }
   Number bias_at(size_t c) const { return bias ? bias[c] : Number(0); }
 };
 
@@ -65,7 +66,7 @@ void row_backward(Number* dx, const Norm<Number>& g, const Number* dy, const Num
     for (size_t c = 0; c < C; ++c) {
       xhat[c] = (x[c] - saved.mean[n]) * saved.rstd[n];
       dxhat[c] = dy[c] * p.gain_at(c);                                        // y = gain·x̂ + bias
-      g.gain[c] += dy[c] * xhat[c];                                           // y = gain·x̂ + bias
+      if (g.gain) g.gain[c] += dy[c] * xhat[c];                               // y = gain·x̂ + bias
       if (g.bias) g.bias[c] += dy[c];                                         // y = gain·x̂ + bias
       if (p.kind == NormKind::layernorm) mean_dxhat += dxhat[c] / Number(C);  // μ = mean(x)
       mean_dot += dxhat[c] * xhat[c] / Number(C);                             // r = (mean((x − μ)²) + eps)^-½
@@ -198,7 +199,7 @@ void pointwise_backward(Number* dx, const Norm<Number>& g, const Number* dy, con
 
 template <class Number>
 void norm_forward(Number* y, NormSaved<Number>& saved, const Number* x, const Norm<Number>& p, size_t N, size_t C) {
-  if (!p.gain) {
+  if (!p.present()) {
     std::copy_n(x, N * C, y);
     return;
   }
@@ -213,7 +214,7 @@ void norm_forward(Number* y, NormSaved<Number>& saved, const Number* x, const No
 template <class Number>
 void norm_backward(Number* dx, const Norm<Number>& g, const Number* dy, const Number* x,
                    const NormSaved<Number>& saved, const Norm<Number>& p, size_t N, size_t C) {
-  if (!p.gain) {
+  if (!p.present()) {
     std::copy_n(dy, N * C, dx);
     return;
   }

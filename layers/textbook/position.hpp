@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "layers/config/config.hpp"
+#include "layers/embedding/position.hpp"
 
 namespace textbook {
 
@@ -59,6 +59,7 @@ void sinusoidal_position_forward(Number* x, const std::vector<size_t>& p, size_t
 //   p (N)     the positions of the tokens
 //   (a, b)    the numbers i and i + rotated/2 of a head; the numbers after `rotated` stay
 //   φ         the angle at position t = p[n]: t·f, where f = theta^(-2i/rotated), or slower if the model stretches it
+//             (longrope divides f by factors[i]: examples longer than the original context have other factors)
 //   m         the magnitude: 1 if the model does not stretch f
 //   forward   (a, b) ← m·(a·cos φ − b·sin φ, a·sin φ + b·cos φ)
 //   backward  (da, db) ← m·(da·cos φ + db·sin φ, db·cos φ − da·sin φ)       the transpose, a rotation by −φ
@@ -68,20 +69,26 @@ struct Rope {
   size_t rotated;
   RopeScaling scaling = RopeScaling::none;
   double s = 1, original = 0, slow = 0, fast = 0, magnitude = 1;
+  std::vector<double> factors = {};
 };
 
-inline Rope rope_of(const Config& c, int layer) {
+// Of a layer, for an example of this many tokens.
+inline Rope rope_of(const Config& c, int layer, size_t length) {
   const size_t rotated = c.rope_dims();
   if (c.rotates_locally(layer)) return {*c.window_rope_theta, rotated};
   if (c.rope_scaling == RopeScaling::none) return {c.rope_theta, rotated};
-  return {c.rope_theta, rotated, c.rope_scaling, c.rope_factor, double(c.rope_original), c.rope_slow, c.rope_fast,
-          *c.rope_magnitude};
+  Rope rope = {c.rope_theta, rotated, c.rope_scaling, c.rope_factor, double(c.rope_original), c.rope_slow, c.rope_fast,
+               *c.rope_magnitude};
+  if (c.rope_scaling == RopeScaling::longrope)
+    rope.factors = rope_factors(length > size_t(c.rope_original) ? c.rope_long : c.rope_short);
+  return rope;
 }
 
 // How far pair i turns from one position to the next. Stretching divides it by s, or a share of it: all of a pair that
 // makes fewer than `slow` turns in the original context, and nothing of one that makes more than `fast`.
 inline double rope_frequency(const Rope& rope, size_t i) {
   const double pi = std::acos(-1.), f = std::pow(rope.theta, -2.0 * i / rope.rotated);
+  if (!rope.factors.empty()) return f / rope.factors[i];
   const auto between = [](double x, double none, double all) { return std::clamp((x - none) / (all - none), 0., 1.); };
   const auto pair = [&](double turns) {  // theta^(-2i/rotated)·original = 2π·turns, solved for i
     return rope.rotated / 2. * std::log(rope.original / (2 * pi * turns)) / std::log(rope.theta);

@@ -75,13 +75,13 @@ void mix_backward(Number* dx, Number* dz, const Mix<Number>& g, const Number* dy
 // Branch: the parameters of a residual branch, or their gradients. The placement says which norms are present, and what
 // skip and in_scale are. BranchSaved: what forward saves for backward.
 //
-//   y = norm_sum( skip·x + λ ⊙ norm_out( F( in_scale·norm_in(x) ) ) )       an absent norm or λ is the identity
+//   y = norm_sum( skip·x + out_scale·λ ⊙ norm_out( F( in_scale·norm_in(x) ) ) )    an absent norm or λ is the identity
 
 template <class Number>
 struct Branch {
   Norm<Number> norm_in, norm_out, norm_sum;
   Gain<Number> gain = {};
-  Number skip = 1, in_scale = 1;
+  Number skip = 1, in_scale = 1, out_scale = 1;
 };
 template <class Number>
 struct BranchSaved {
@@ -93,8 +93,9 @@ struct BranchSaved {
 
 // A residual branch around any F. (norm_inner is part of F: it comes before the last matrix of F.)
 //   x, y (N,C)
-//   forward   u = in_scale·norm_in(x)      f = F(u)      s = skip·x + λ ⊙ norm_out(f)      y = norm_sum(s)
-//   backward  ds = norm_sum'(dy)      df = norm_out'(λ ⊙ ds)      du = F'(df)      dx = skip·ds + norm_in'(in_scale·du)
+//   forward   u = in_scale·norm_in(x)     f = F(u)     s = skip·x + out_scale·λ ⊙ norm_out(f)     y = norm_sum(s)
+//   backward  ds = norm_sum'(dy)     df = norm_out'(out_scale·λ ⊙ ds)     du = F'(df)
+//             dx = skip·ds + norm_in'(in_scale·du)
 // F.forward(f, u) writes f (N,C). F.backward(du, df, u) writes du (N,C).
 
 struct Rows {
@@ -112,7 +113,7 @@ void branch_forward(Number* y, BranchSaved<Number>& saved, const Number* x, cons
   F.forward(saved.f.data(), saved.u.data());
   norm_forward(saved.o.data(), saved.out, saved.f.data(), p.norm_out, N, C);
   gain_forward(added.data(), saved.o.data(), p.gain, N, C);
-  for (size_t i = 0; i < N * C; ++i) saved.s[i] = p.skip * x[i] + added[i];
+  for (size_t i = 0; i < N * C; ++i) saved.s[i] = p.skip * x[i] + p.out_scale * added[i];
   norm_forward(y, saved.sum, saved.s.data(), p.norm_sum, N, C);
 }
 
@@ -123,8 +124,9 @@ void branch_backward(Number* dx, const Branch<Number>& g, const Number* dy, cons
   const auto& [u, f, o, s, in, out, sum] = saved;
   std::vector<Number> ds(N * C), d(N * C), df(N * C), du(N * C);
   norm_backward(ds.data(), g.norm_sum, dy, s.data(), sum, p.norm_sum, N, C);        // y = norm_sum(s)
-  gain_backward(d.data(), g.gain, ds.data(), o.data(), p.gain, N, C);               // s = ... + λ ⊙ norm_out(f)
-  norm_backward(df.data(), g.norm_out, d.data(), f.data(), out, p.norm_out, N, C);  // s = ... + λ ⊙ norm_out(f)
+  for (size_t i = 0; i < N * C; ++i) d[i] = p.out_scale * ds[i];                    // s = ... + out_scale·...
+  gain_backward(d.data(), g.gain, d.data(), o.data(), p.gain, N, C);                // ... λ ⊙ norm_out(f)
+  norm_backward(df.data(), g.norm_out, d.data(), f.data(), out, p.norm_out, N, C);  // ... λ ⊙ norm_out(f)
   F.backward(du.data(), df.data(), u.data());                                       // f = F(u)
   for (Number& v : du) v *= p.in_scale;                                             // u = in_scale·norm_in(x)
   norm_backward(dx, g.norm_in, du.data(), x, in, p.norm_in, N, C);                  // u = in_scale·norm_in(x)

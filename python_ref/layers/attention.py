@@ -41,7 +41,7 @@ def declare(name, c):
     rows += [(f"{name}.head_scale.gain", (c.heads,))] if c.head_scale else []
     rows += residual.norm_rows(name, c, "norm_inner", out)
     rows += [(f"{name}.o.weight", (c.channels, out))]
-    return rows + [(f"{name}.o.bias", (c.channels,))] if c.bias else rows
+    return rows + [(f"{name}.o.bias", (c.channels,))] if c.o_bias else rows
 
 
 def declare_qk_norm(name, c):
@@ -61,11 +61,12 @@ def window_of(c, layer):
     return c.window if has_layer(c.window_layers, layer) else 0
 
 
-def rope_of(c, layer):
+def rope_of(c, layer, T):
     if c.window_rope_theta and window_of(c, layer):  # Gemma 3 (arXiv 2503.19786, §2)
         return c.window_rope_theta, position.NO_SCALING
+    factors = c.rope_long if T > c.rope_original else c.rope_short  # of one example
     return c.rope_theta, position.Scaling(c.rope_scaling, c.rope_factor, c.rope_original, c.rope_slow, c.rope_fast,
-                                          c.rope_magnitude)
+                                          c.rope_magnitude, tuple(float(s) for s in factors.split(",") if s))
 
 
 def options(c, layer):
@@ -144,7 +145,8 @@ def apply(p, c, name, x, carried):
     v = mixed_values(p, c, name, v, carried)
     layer = int(name.split(".")[1])
     if c.position == "rope" and has_layer(c.rope_layers, layer):
-        theta, scaling = rope_of(c, layer)
+        theta, scaling = rope_of(c, layer, q.shape[1])
+        assert scaling.kind != "longrope" or p.begins is None
         ids = position.ids(q.shape[1], p.begins)
         q, k = (position.rope(u, theta, c.rope_fraction, ids, scaling) for u in (q, k))
     mixed = forward(q, k, v, **options(c, layer), begins=p.begins)

@@ -32,7 +32,7 @@ def logits(p, c, tokens):
     for layer in range(c.layers):
         x = block.apply(p, c, f"block.{layer}", x, carried)
     x = streams.leave(rule, x, lambda z: norm.apply(p, c, "final_norm", z) if c.final_norm else z)
-    z = linear.apply(p, x, "embedding.token.weight" if c.tied else "head.weight", "head.bias")
+    z = c.logit_scale * linear.apply(p, x, "embedding.token.weight" if c.tied else "head.weight", "head.bias")
     return c.logit_cap * torch.tanh(z / c.logit_cap) if c.logit_cap else z  # Gemma 2, arXiv 2408.00118, §2
 
 

@@ -19,7 +19,7 @@ def declare(name, channels, c):
     """[(name, shape), ...] of a norm of the config's kind."""
     if c.norm == "scalenorm":
         return [(f"{name}.gain", (1,))]
-    rows = [(f"{name}.gain", (channels,))] + [(f"{name}.bias", (channels,))] * c.norm_bias
+    rows = [(f"{name}.gain", (channels,))] * c.norm_gain + [(f"{name}.bias", (channels,))] * c.norm_bias
     of_kind = {"batchnorm": [("running_mean", channels), ("running_var", channels)],
                "dyt": [("alpha", 1)], "derf": [("alpha", 1), ("shift", 1)]}  # fmt: skip
     return rows + [(f"{name}.{part}", (size,)) for part, size in of_kind.get(c.norm, [])]
@@ -94,11 +94,12 @@ def apply(p, c, name, x):
                 old.copy_(new)
         else:
             running = statistics
-    y = forward(x, parts["gain"], parts.get("bias"), c.norm, c.norm_eps, running=running, **more)
+    gain = parts.get("gain", torch.ones((), dtype=x.dtype))
+    y = forward(x, gain, parts.get("bias"), c.norm, c.norm_eps, running=running, **more)
 
     def terms(dy):
         fixed = {k: v.detach() if torch.is_tensor(v) else v for k, v in more.items()}
-        found = uncancelled(x.detach(), parts["gain"].detach(), dy, c.norm, c.norm_eps, **fixed)
+        found = uncancelled(x.detach(), gain.detach(), dy, c.norm, c.norm_eps, **fixed)
         return [(f"{name}.{part}", found[part]) for part in parts]
 
     p.watch(y, terms)

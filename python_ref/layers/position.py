@@ -21,6 +21,7 @@ class Scaling:
     slow: float = 0.0
     fast: float = 0.0
     magnitude: float = 1.0
+    factors: tuple = ()  # longrope: of each pair
 
 
 NO_SCALING = Scaling()
@@ -36,11 +37,13 @@ def turns(theta, R, scaling):
     """Radians per position of each pair, (R/2): theta^(-2i/R), or slower if the model stretches them.
 
     linear: Chen et al. 2023, arXiv 2306.15595, eq. 4. yarn: Peng et al. 2023, arXiv 2309.00071, §3.2. llama3: as
-    transformers reads Llama 3.1's rope_scaling."""
+    transformers reads Llama 3.1's rope_scaling. longrope: Ding et al. 2024, arXiv 2402.13753, as in Phi-3."""
     i = torch.arange(R // 2, dtype=torch.float64)
     plain = theta ** (-2 * i / R)
     if scaling.kind in ("none", "dynamic"):
         return plain
+    if scaling.kind == "longrope":
+        return plain / torch.tensor(scaling.factors, dtype=torch.float64)
     if scaling.kind == "linear":
         return plain / scaling.factor
     if scaling.kind == "llama3":

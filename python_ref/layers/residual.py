@@ -148,15 +148,23 @@ def declare(name, c, branch_rows, enters=True):
 
 def inner(p, c, name, z):
     """Applies norm_inner of a branch if there is one."""
-    return norm.apply(p, c, f"{name}.norm_inner", z) if f"{name}.norm_inner.gain" in p else z
+    return norm.apply(p, c, f"{name}.norm_inner", z) if "norm_inner" in at(c, name).norms else z
 
 
 def apply(p, c, name, x, branch, bottom=None):
-    """`bottom`, the input of the block, joins the sum under b2t."""
+    """`bottom`, the input of the block, joins the sum under b2t. The branch scale multiplies what the branch adds."""
+    placement = at(c, name)
+    ends_in = "norm_out" if "norm_out" in placement.norms else "gain" if placement.gain else "branch"
+
+    def scaled(part, z):
+        return c.branch_scale * z if part == ends_in else z
+
+    def F(u):
+        return scaled("branch", branch(u))
 
     def n(part, z):
         z = bottom + z if part == "norm_sum" and bottom is not None else z
-        return norm.apply(p, c, f"{name}.{part}", z)
+        return scaled(part, norm.apply(p, c, f"{name}.{part}", z))
 
     def g(z):
         weight = gain_name(c, name)
@@ -167,12 +175,12 @@ def apply(p, c, name, x, branch, bottom=None):
             return [(weight, dgain if p[weight].numel() > 1 else dgain.sum(0, keepdim=True))]
 
         p.watch(y, terms)
-        return y
+        return scaled("gain", y)
 
-    rule = at(c, name).streams
+    rule = placement.streams
     if rule == "dual":
-        return streams.dual(c, x, branch, lambda z: n("norm_sum", z))
+        return streams.dual(c, x, F, lambda z: n("norm_sum", z))
     if rule:
         mix = streams.mhc if rule == "mhc" else lambda *rest: streams.hyper(*rest, rule)
-        return mix(p, c, f"{name}.streams", x, lambda u: branch(n("norm_in", u)))
-    return at(c, name).formula(x, branch, n, c.skip_scale, 1 + int(name.split(".")[1]), g)
+        return mix(p, c, f"{name}.streams", x, lambda u: F(n("norm_in", u)))
+    return placement.formula(x, F, n, c.skip_scale, 1 + int(name.split(".")[1]), g)

@@ -31,6 +31,8 @@ const std::vector<Architecture>& architectures() {
       {"olmoe", "OlmoeForCausalLM", "olmoe", false, kOlmoeFields, kQwen3MoeModules},
       {"olmo2", "Olmo2ForCausalLM", "olmo2", false, kOlmo2Fields, kReorderedModules},
       {"olmo3", "Olmo3ForCausalLM", "olmo2", false, kOlmo3Fields, kReorderedModules},
+      {"olmo", "OlmoForCausalLM", "llama", false, kOlmoFields, kLlamaModules},
+      {"granite", "GraniteForCausalLM", "llama", false, kGraniteFields, kLlamaModules},
       {"smollm3", "SmolLM3ForCausalLM", "llama", false, kSmollm3Fields, kLlamaModules},
       {"gemma2", "Gemma2ForCausalLM", "gemma2", false, kGemma2Fields, kSandwichModules},
       {"gemma3_text", "Gemma3ForCausalLM", "gemma3", false, kGemma3Fields, kSandwichModules},
@@ -43,9 +45,15 @@ const std::vector<Architecture>& architectures() {
       {"falcon", "FalconForCausalLM", "falcon-7b", false, kFalcon7bFields, kFalcon7bModules},
       {"gpt_neo", "GPTNeoForCausalLM", "gpt2", false, kGptNeoFields, kGptNeoModules},
       {"gpt_neox", "GPTNeoXForCausalLM", "gpt-neox", true, kGptNeoxFields, kGptNeoxModules},
+      {"gptj", "GPTJForCausalLM", "phi-2", false, kGptjFields, kGptjModules},
+      {"codegen", "CodeGenForCausalLM", "phi-2", false, kCodegenFields, kCodegenModules},
       {"phi", "PhiForCausalLM", "phi-2", true, kPhiFields, kPhiModules},
       {"phi3", "Phi3ForCausalLM", "mistral", false, kPhi3Fields, kPhi3Modules},
       {"glm", "GlmForCausalLM", "chatglm2-6b", false, kGlmFields, kGlmModules},
+      {"glm4", "Glm4ForCausalLM", "chatglm2-6b", false, kGlm4Fields, kGlm4Modules},
+      {"cohere", "CohereForCausalLM", "llama", false, kCohereFields, kCohereModules},
+      {"cohere2", "Cohere2ForCausalLM", "llama", false, kCohere2Fields, kCohereModules},
+      {"nanochat", "NanoChatForCausalLM", "llama", false, kNanochatFields, kNanochatModules},
       {"gemma", "GemmaForCausalLM", "gemma2", false, kGemmaFields, kLlamaModules},
       {"stablelm", "StableLmForCausalLM", "llama", false, kStablelmFields, kLlamaModules},
       {"starcoder2", "Starcoder2ForCausalLM", "gpt2", true, kStarcoder2Fields, kStarcoder2Modules},
@@ -142,7 +150,7 @@ std::vector<std::string> losses(const Architecture& architecture, const Config& 
 
 Config with_biases(Config c) {
   c.bias = true;
-  c.qkv_bias = true;
+  c.qkv_bias = c.o_bias = true;
   c.norm_bias = norm_row(c.norm).bias;
   return c;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "class_modules.hpp"
 #include "data/files/json.hpp"
 #include "data/strings/utf8.hpp"
 #include "layer_fields.hpp"
@@ -13,6 +14,9 @@
 using nlohmann::json;
 
 namespace {
+
+double double_of(double x) { return x; }
+double double_of(const std::optional<double>& x) { return *x; }
 
 bool flag_value(const json& file, const char* key, bool absent) {
   if (!file.contains(key)) return absent;
@@ -54,6 +58,45 @@ ConfigField optional_number(const char* key, T Config::*member, T absent = 0) {
 // A number that is written for other programs and not read.
 ConfigField written(const char* key, int Config::*member) {
   return {[](Config&, const json&) {}, [=](json& file, const Config& c) { file[key] = c.*member; }};
+}
+
+// A factor that a model always has.
+template <class T>
+ConfigField factor(const char* key, T Config::*member, double absent) {
+  return {[=](Config& c, const json& file) {
+            const json value = value_at(file, key);
+            c.*member = static_cast<float>(value.is_null() ? absent : number_value(key, value));
+          },
+          [=](json& file, const Config& c) { file[key] = shortest(static_cast<float>(double_of(c.*member))); }};
+}
+
+// What the logits are divided by.
+ConfigField logits_scaling() {
+  constexpr const char* kKey = "logits_scaling";
+  return {[=](Config& c, const json& file) {
+            const json value = value_at(file, kKey);
+            const double divisor = value.is_null() ? 1 : number_value(kKey, value);
+            if (divisor <= 0) refuse_key(kKey, "is not positive");
+            c.logit_scale = static_cast<float>(1 / divisor);
+          },
+          [=](json& file, const Config& c) {
+            const double exact = 1 / static_cast<double>(c.logit_scale), near = shortest(static_cast<float>(exact));
+            file[kKey] = static_cast<float>(1 / near) == c.logit_scale ? near : exact;
+          }};
+}
+
+// How many channels of a head RoPE rotates.
+ConfigField rotary_dim() {
+  constexpr const char* kKey = "rotary_dim";
+  return {[=](Config& c, const json& file) {
+            const json value = value_at(file, kKey);
+            const int rotated = file.contains(kKey) ? value.is_null() ? 0 : whole_value(kKey, value) : 64;
+            const int D = c.n_head > 0 ? c.channels / c.n_head : 0;
+            if (rotated < 2 || rotated % 2 != 0 || rotated > D)
+              refuse_key(kKey, "is not an even number from 2 to " + std::to_string(D) + ", the size of a head");
+            c.rope_fraction = static_cast<float>(rotated) / static_cast<float>(D);
+          },
+          [=](json& file, const Config& c) { file[kKey] = c.rope_dims(); }};
 }
 
 ConfigField epsilon(const char* key, double absent) {
@@ -183,7 +226,15 @@ ConfigField qkv_bias(const char* key, bool absent) {
                 [](const Config& c) { return *c.qkv_bias; });
 }
 
-const ConfigField kSilu = fixed("hidden_act", "silu"), kUnbiased = fixed("attention_bias", false);
+// The biases of q, k, v and o.
+const ConfigField kAttentionBias = {
+    [](Config& c, const json& file) {
+      constexpr const char* kKey = "attention_bias";
+      c.qkv_bias = c.o_bias = !value_at(file, kKey).is_null() && flag_value(file, kKey, false);
+    },
+    [](json& file, const Config& c) { file["attention_bias"] = *c.qkv_bias; }};
+
+const ConfigField kSilu = fixed("hidden_act", "silu");
 const ConfigField kNoWindow = fixed("use_sliding_window", false);
 
 ConfigField window(int absent = 0) { return optional_number("sliding_window", &Config::window, absent); }
@@ -241,6 +292,26 @@ ConfigFields falcon_fields(const ConfigFields& more) {
                 more);
 }
 
+ConfigFields cohere_fields(float theta, const ConfigFields& more) {
+  return usual_fields(concat({size("intermediate_size", &Config::hidden),
+                              size("max_position_embeddings", &Config::context), kv_heads(), kHeadDim,
+                              epsilon("layer_norm_eps", 1e-5), rope(theta), tied(true), kSilu, kAttentionBias,
+                              factor("logit_scale", &Config::logit_scale, .0625), always([](Config& c) {
+                                c.norm = NormKind::layernorm;
+                                c.norm_bias = false;
+                                c.block = BlockForm::parallel_shared;
+                              })},
+                             more));
+}
+
+// GPT-J and CodeGen: biases in the feed-forward layer and the classifier only.
+ConfigFields gptj_fields(const ConfigFields& more) {
+  return gpt_sizes(concat({optional_size("n_inner", &Config::hidden), epsilon("layer_norm_epsilon", 1e-5),
+                           activation("activation_function", "gelu_new"), rotary_dim(), tied(false),
+                           always([](Config& c) { c.qkv_bias = c.o_bias = false; })},
+                          more));
+}
+
 }  // namespace
 
 void like_gemma(Config& c) {
@@ -254,14 +325,14 @@ void like_gemma(Config& c) {
 
 const ConfigFields kCausalFields = {unless("is_causal", true), unless("use_bidirectional_attention", false)};
 
-const ConfigFields kLlamaFields = like_llama({kSilu, kUnbiased, fixed("mlp_bias", false)});
+const ConfigFields kLlamaFields = like_llama({kSilu, kAttentionBias, fixed("mlp_bias", false)});
 
 const ConfigFields kMistralFields = like_llama({kSilu, window(4096)}, {.kv_heads = 8});
 
 const ConfigFields kQwen2Fields = like_llama({kSilu, kNoWindow, full_layers()}, {.kv_heads = 32});
 
 const ConfigFields kQwen3Fields =
-    like_llama({kSilu, kUnbiased, kNoWindow, full_layers()}, {.kv_heads = 32, .head_dim = 128});
+    like_llama({kSilu, kAttentionBias, kNoWindow, full_layers()}, {.kv_heads = 32, .head_dim = 128});
 
 const ConfigFields kMixtralFields =
     like_llama(expert_fields({"num_local_experts", "num_experts"}, 8, 2, {kSilu, window()}),
@@ -270,24 +341,56 @@ const ConfigFields kMixtralFields =
 // intermediate_size belongs to layers without experts, which train_gpt does not have.
 const ConfigFields kQwen3MoeFields =
     like_llama(expert_fields({"num_experts", "num_local_experts"}, 128, 8,
-                             {kSilu, kUnbiased, kNoWindow, renormalize(),
+                             {kSilu, kAttentionBias, kNoWindow, renormalize(),
                               size("moe_intermediate_size", &Config::hidden, 768), fixed("decoder_sparse_step", 1),
                               fixed("mlp_only_layers", json::array())}),
                {.kv_heads = 4});
 
 const ConfigFields kOlmoeFields =
     like_llama(expert_fields({"num_experts", "num_local_experts"}, 64, 8,
-                             {kSilu, kUnbiased, renormalize(), fixed("clip_qkv", nullptr)}),
+                             {kSilu, kAttentionBias, renormalize(), fixed("clip_qkv", nullptr)}),
                {.eps = 1e-5});
 
-const ConfigFields kOlmo2Fields = like_llama({kSilu, kUnbiased}, {.eps = 1e-5});
+const ConfigFields kOlmo2Fields = like_llama({kSilu, kAttentionBias}, {.eps = 1e-5});
 
 const ConfigFields kOlmo3Fields =
-    like_llama_but_rope({rope_by_window(500000, 500000), kSilu, kUnbiased, window(4096), layer_types("3 of 4")},
+    like_llama_but_rope({rope_by_window(500000, 500000), kSilu, kAttentionBias, window(4096), layer_types("3 of 4")},
                         {.eps = 1e-5});
 
+// The class has its norms' eps in its code.
+const ConfigFields kOlmoFields = like_llama({kSilu, kAttentionBias, fixed("clip_qkv", nullptr), always([](Config& c) {
+                                               c.norm = NormKind::layernorm;
+                                               c.norm_gain = false;
+                                               c.norm_bias = false;
+                                               c.norm_eps = 1e-5f;
+                                             })});
+
+const ConfigFields kGraniteFields =
+    like_llama({kSilu, kAttentionBias, fixed("mlp_bias", false),
+                factor("embedding_multiplier", &Config::embedding_scale, 1),
+                factor("attention_multiplier", &Config::attention_scale, 1),
+                factor("residual_multiplier", &Config::branch_scale, 1), logits_scaling()});
+
+const ConfigFields kCohereFields = cohere_fields(500000, {fixed("use_qk_norm", false)});
+
+// Layers with a window have RoPE, and the others no position.
+const ConfigFields kCohere2Fields =
+    cohere_fields(10000, {window(4096), layer_types("3 of 4", "sliding_window_pattern"),
+                          always([](Config& c) { c.rope_layers = c.window > 0 ? c.window_layers : "none"; })});
+
+const ConfigFields kNanochatFields =
+    usual_fields({size("intermediate_size", &Config::hidden), size("max_position_embeddings", &Config::context),
+                  kv_heads(), kHeadDim, epsilon("rms_norm_eps", 1e-6), rope(), tied(false), kAttentionBias,
+                  fixed("hidden_act", "relu2"),
+                  optional_number("final_logit_softcapping", &Config::logit_cap, 15.f), always([](Config& c) {
+                    c.activation = Activation::relu2;
+                    c.qk_norm = QkNormKind::head;
+                    c.norm_gain = false;
+                    c.embedding_norm = true;
+                  })});
+
 const ConfigFields kSmollm3Fields =
-    like_llama({kSilu, kUnbiased, fixed("mlp_bias", false), kNoWindow, full_layers(), no_rope_layers()},
+    like_llama({kSilu, kAttentionBias, fixed("mlp_bias", false), kNoWindow, full_layers(), no_rope_layers()},
                {.tied = true, .theta = 2e6f, .kv_heads = 4});
 
 const ConfigFields kPhi3Fields = like_llama({kSilu, partial_rope(1), window()}, {.eps = 1e-5, .partial_rope = true});
@@ -296,15 +399,18 @@ const ConfigFields kGlmFields =
     like_llama({kSilu, partial_rope(.5f), qkv_bias("attention_bias", true)},
                {.eps = 1.5625e-7, .kv_heads = 2, .head_dim = 128, .partial_rope = true});
 
+const ConfigFields kGlm4Fields =
+    concat(kGlmFields, {always([](Config& c) { c.placement = "sandwich"; })});
+
 const ConfigFields kGemma2Fields =
-    like_llama({fixed("hidden_activation", "gelu_pytorch_tanh"), kUnbiased, score_scale(), window(4096),
+    like_llama({fixed("hidden_activation", "gelu_pytorch_tanh"), kAttentionBias, score_scale(), window(4096),
                 layer_types("1 of 2"), optional_number("attn_logit_softcapping", &Config::attention_cap, 50.f),
                 optional_number("final_logit_softcapping", &Config::logit_cap, 30.f)},
                {.tied = true, .kv_heads = 4, .head_dim = 256});
 
 const ConfigFields kGemma3Fields = like_llama_but_rope(
-    {rope_by_window(1e6f, 1e4f, "rope_local_base_freq"), fixed("hidden_activation", "gelu_pytorch_tanh"), kUnbiased,
-     score_scale(), window(4096), layer_types("5 of 6", "sliding_window_pattern"),
+    {rope_by_window(1e6f, 1e4f, "rope_local_base_freq"), fixed("hidden_activation", "gelu_pytorch_tanh"),
+     kAttentionBias, score_scale(), window(4096), layer_types("5 of 6", "sliding_window_pattern"),
      optional_number("attn_logit_softcapping", &Config::attention_cap, 0.f),
      optional_number("final_logit_softcapping", &Config::logit_cap, 0.f)},
     {.tied = true, .kv_heads = 4, .head_dim = 256});
@@ -339,6 +445,17 @@ const ConfigFields kGpt1Fields =
 
 const ConfigFields kGptBigcodeFields =
     concat(kGpt2Fields, {fixed("multi_query", true), always([](Config& c) { c.kv_heads = 1; })});
+
+const ConfigFields kGptjFields = gptj_fields({});
+
+const ConfigFields kCodegenFields =
+    gptj_fields({{[](Config& c, const json&) {
+                    if (c.channels % kCodegenParts != 0) refuse_key("n_embd", "is not a multiple of 4");
+                  },
+                  [](json& file, const Config& c) {
+                    if (c.channels % kCodegenParts != 0) refuse_key("n_embd", "is not a multiple of 4");
+                    file["n_ctx"] = c.context;
+                  }}});
 
 const ConfigFields kOptFields =
     usual_fields({size("ffn_dim", &Config::hidden), size("max_position_embeddings", &Config::context),
@@ -390,5 +507,5 @@ const ConfigFields kStarcoder2Fields =
                   always([](Config& c) { c.position = Position::rope; })});
 
 const ConfigFields kGemmaFields =
-    like_llama({fixed("hidden_act", "gelu_pytorch_tanh", "gelu"), kUnbiased, always(like_gemma)},
+    like_llama({fixed("hidden_act", "gelu_pytorch_tanh", "gelu"), kAttentionBias, always(like_gemma)},
                {.tied = true, .kv_heads = 16, .head_dim = 256});

@@ -12,6 +12,25 @@ size_t of_neighbors(size_t r, const Config& c) {
   return r - i + (i < R / 2 ? 2 * i : 2 * i - R + 1);
 }
 
+namespace {
+
+size_t of_other_half(size_t r, const Config& c) {
+  const size_t D = c.head_dim, R = c.rope_dims(), i = r % D;
+  if (i >= R) return r;
+  return i < R / 2 ? r + R / 2 : r - R / 2;
+}
+
+// CodeGen's matrix holds four parts. Each has a quarter of q, then of v, then of k.
+template <int part>
+size_t of_quarter(size_t r, const Config& c) {
+  const size_t quarter = static_cast<size_t>(c.channels) / kCodegenParts;
+  return (r / quarter * 3 + part) * quarter + r % quarter;
+}
+template <int part>
+size_t of_neighbors_in_quarter(size_t r, const Config& c) { return of_quarter<part>(of_neighbors(r, c), c); }
+
+}  // namespace
+
 size_t behind_gate(size_t r, const Config& c) { return r + c.hidden; }
 
 namespace {
@@ -77,6 +96,12 @@ const Modules kSandwichNorms = {
     {"block.#.ffn.norm_in", "model.layers.#.pre_feedforward_layernorm"},
     {"block.#.ffn.norm_out", "model.layers.#.post_feedforward_layernorm"},
 };
+const Modules kGlm4Norms = {
+    {"block.#.attention.norm_in", "model.layers.#.input_layernorm"},
+    {"block.#.attention.norm_out", "model.layers.#.post_self_attn_layernorm"},
+    {"block.#.ffn.norm_in", "model.layers.#.post_attention_layernorm"},
+    {"block.#.ffn.norm_out", "model.layers.#.post_mlp_layernorm"},
+};
 const Modules kReorderedNorms = {
     {"block.#.attention.norm_out", "model.layers.#.post_attention_layernorm"},
     {"block.#.ffn.norm_out", "model.layers.#.post_feedforward_layernorm"},
@@ -90,6 +115,21 @@ Modules like_llama(const Modules& norms, const Modules& changed = {}) {
                      [&](const ModuleRow& other) { return std::string_view(other.ours) == row.ours; }))
       rows.push_back(row);
   return rows;
+}
+
+// Rows of q and k where pairs of neighbors rotate.
+const Modules kNeighbors = {{"block.#.attention.q", "model.layers.#.self_attn.q_proj", of_neighbors},
+                            {"block.#.attention.k", "model.layers.#.self_attn.k_proj", of_neighbors}};
+// The rows of GPT-J and CodeGen around q, k and v.
+Modules gptj_modules(const Modules& qkv) {
+  return concat({{"embedding.token", "transformer.wte"},
+                 {"block.#.attention.norm_in", "transformer.h.#.ln_1"},
+                 {"block.#.attention.o", "transformer.h.#.attn.out_proj"},
+                 {"block.#.ffn.up", "transformer.h.#.mlp.fc_in"},
+                 {"block.#.ffn.down", "transformer.h.#.mlp.fc_out"},
+                 {"final_norm", "transformer.ln_f"},
+                 {"head", "lm_head"}},
+                qkv);
 }
 
 const Modules kGateUp = {{"block.#.ffn.gate", "model.layers.#.mlp.gate_up_proj"},
@@ -142,6 +182,15 @@ const Modules kGpt2Modules = {
     {"final_norm", "transformer.ln_f"},
     {"head", "lm_head"},
 };
+
+const Modules kGptjModules =
+    gptj_modules({{"block.#.attention.q", "transformer.h.#.attn.q_proj", of_neighbors},
+                  {"block.#.attention.k", "transformer.h.#.attn.k_proj", of_neighbors},
+                  {"block.#.attention.v", "transformer.h.#.attn.v_proj"}});
+const Modules kCodegenModules =
+    gptj_modules({{"block.#.attention.q", "transformer.h.#.attn.qkv_proj", of_neighbors_in_quarter<0>},
+                  {"block.#.attention.k", "transformer.h.#.attn.qkv_proj", of_neighbors_in_quarter<2>},
+                  {"block.#.attention.v", "transformer.h.#.attn.qkv_proj", of_quarter<1>}});
 
 const Modules kGptNeoModules = {
     {"embedding.token", "transformer.wte"},
@@ -204,8 +253,15 @@ const Modules kLlamaModules = like_llama(kPreNorms);
 const Modules kReorderedModules = like_llama(kReorderedNorms);
 const Modules kSandwichModules = like_llama(kSandwichNorms);
 const Modules kGlmModules =
-    like_llama(kPreNorms, concat(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.q_proj", of_neighbors},
-                                           {"block.#.attention.k", "model.layers.#.self_attn.k_proj", of_neighbors}}));
+    like_llama(kPreNorms, concat(kGateUp, kNeighbors));
+const Modules kGlm4Modules = like_llama(kGlm4Norms, concat(kGateUp, kNeighbors));
+const Modules kCohereModules = like_llama(kPreNorms, kNeighbors);
+// Its rotation goes the other way, which is the same for pairs in the other order.
+const Modules kNanochatModules =
+    like_llama({}, {{"block.#.attention.q", "model.layers.#.self_attn.q_proj", of_other_half},
+                    {"block.#.attention.k", "model.layers.#.self_attn.k_proj", of_other_half},
+                    {"block.#.ffn.up", "model.layers.#.mlp.fc1"},
+                    {"block.#.ffn.down", "model.layers.#.mlp.fc2"}});
 const Modules kPhi3Modules =
     like_llama(kPreNorms, concat(kGateUp, {{"block.#.attention.q", "model.layers.#.self_attn.qkv_proj"},
                                            {"block.#.attention.k", "model.layers.#.self_attn.qkv_proj", behind_q},

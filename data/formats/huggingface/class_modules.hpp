@@ -27,8 +27,11 @@ struct ModuleRow {
 };
 using Modules = std::vector<ModuleRow>;
 
-// Some are of several classes: Llama's and its relatives', Qwen3-MoE's and OLMoE's. "Reordered" has
+inline constexpr int kCodegenParts = 4;  // of its joined matrix of q, v and k
+
+// Some are of several classes: Llama's and its relatives', Qwen3-MoE's and OLMoE's, Command R's two. "Reordered" has
 // the norms of OLMo 2 and 3, "sandwich" those of Gemma 2 and 3.
-extern const Modules kBloomModules, kFalcon7bModules, kFalcon40bModules, kGlmModules, kGpt1Modules, kGpt2Modules,
-    kGptBigcodeModules, kGptNeoModules, kGptNeoxModules, kLlamaModules, kMixtralModules, kQwen3MoeModules,
-    kReorderedModules, kSandwichModules, kOptModules, kPhiModules, kPhi3Modules, kStarcoder2Modules;
+extern const Modules kBloomModules, kCodegenModules, kCohereModules, kFalcon7bModules, kFalcon40bModules, kGlmModules,
+    kGlm4Modules, kGpt1Modules, kGpt2Modules, kGptBigcodeModules, kGptjModules, kGptNeoModules, kGptNeoxModules,
+    kLlamaModules, kMixtralModules, kNanochatModules, kQwen3MoeModules, kReorderedModules, kSandwichModules,
+    kOptModules, kPhiModules, kPhi3Modules, kStarcoder2Modules;

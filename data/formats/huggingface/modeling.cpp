@@ -64,8 +64,11 @@ void write_rotations(json& file, const Config& c) {
     const bool local = c.rotates_locally(l);
     const RopeAngles angles = local ? RopeAngles(*c.window_rope_theta) : RopeAngles(c);
     file["rotations"].back() = local ? "local" : "all";
-    file["rotary"][local ? "local" : "all"] = {{"angles", rope_frequencies(c.rope_dims(), angles)},
-                                              {"magnitude", angles.magnitude}};
+    json& rotary = file["rotary"][local ? "local" : "all"];
+    rotary = {{"angles", rope_frequencies(c.rope_dims(), angles)}, {"magnitude", angles.magnitude}};
+    if (angles.scaling != RopeScaling::longrope) continue;
+    rotary["longer"] = rope_frequencies(c.rope_dims(), RopeAngles(c, true));
+    rotary["original"] = c.rope_original;
   }
 }
 

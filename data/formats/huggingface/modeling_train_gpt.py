@@ -41,7 +41,9 @@ class Norm(nn.Module):
     def __init__(self, config, width):
         super().__init__()
         self.kind, self.eps, self.unit_offset = config.norm, config.norm_eps, config.norm_unit_offset
-        self.gain = nn.Parameter(torch.ones(1 if self.kind == "scalenorm" else width))
+        self.gain = None
+        if config.norm_gain:
+            self.gain = nn.Parameter(torch.ones(1 if self.kind == "scalenorm" else width))
         self.bias = nn.Parameter(torch.zeros(width)) if config.norm_bias else None
         if self.kind in ("dyt", "derf"):
             self.alpha = nn.Parameter(torch.ones(1))
@@ -67,7 +69,9 @@ class Norm(nn.Module):
         raise ValueError(f"unknown norm {self.kind}")
 
     def forward(self, x):
-        y = self.normalized(x) * (1 + self.gain if self.unit_offset else self.gain)
+        y = self.normalized(x)
+        if self.gain is not None:
+            y = y * (1 + self.gain if self.unit_offset else self.gain)
         return y if self.bias is None else y + self.bias
 
 
@@ -80,7 +84,7 @@ class Gain(nn.Module):
 class Branch(nn.Module):
     """A sublayer in its residual rule. An absent norm is the identity; an absent gain is 1.
 
-    y = norm_sum(skip * x + gain * norm_out(W_out norm_inner(F(in_scale * norm_in(x)))))
+    y = norm_sum(skip * x + out_scale * gain * norm_out(W_out norm_inner(F(in_scale * norm_in(x)))))
     """
 
     def __init__(self, config, layer, norms, inner_width, enters=True):
@@ -93,7 +97,7 @@ class Branch(nn.Module):
         self.norm_inner = norm("inner", inner_width)
         self.norm_out = norm("out", config.hidden_size)
         self.norm_sum = norm("sum", config.hidden_size)
-        self.in_scale = config.in_scales[layer]
+        self.in_scale, self.out_scale = config.in_scales[layer], config.branch_scale
         if config.learned_gain == "channel":
             self.scale = Gain(config.hidden_size)
 
@@ -101,7 +105,7 @@ class Branch(nn.Module):
         return self.in_scale * self.norm_in(x)
 
     def leave(self, skipped, f, scale=None):
-        f = self.norm_out(f)
+        f = self.out_scale * self.norm_out(f)
         scale = getattr(self, "scale", scale)
         return self.norm_sum(skipped + (f if scale is None else scale.gain * f))
 
@@ -117,8 +121,13 @@ class Mix(nn.Module):
         return self.own * x + self.first * z
 
 
-def rotate(x, first, angles, magnitude):
-    """RoPE: turns pair (i, i + R/2) of the first R numbers of a head by t * angles[i], R/2 angles. x (B,H,T,D)"""
+def rotate(x, first, angles, magnitude, longer=None, original=None):
+    """RoPE: turns pair (i, i + R/2) of the first R numbers of a head by t * angles[i], R/2 angles. x (B,H,T,D)
+
+    With `longer`, these are the angles of rows longer than the original context.
+    """
+    if longer and first + x.shape[2] > original:
+        angles = longer
     half = len(angles)
     t = torch.arange(first, first + x.shape[2], dtype=torch.float64)[:, None]
     angle = t * torch.tensor(angles, dtype=torch.float64)
@@ -156,7 +165,7 @@ class Attention(Branch):
             self.output_gate = nn.Linear(C, gates, bias=config.qkv_bias)
         if config.head_scale:
             self.head_scale = Gain(H)
-        self.o = nn.Linear(H * D, C, bias=config.bias)
+        self.o = nn.Linear(H * D, C, bias=config.o_bias)
 
     def scores(self, q, k, first):
         """(B,H,T,S); a query does not see later keys, nor those `window` or more tokens back."""
@@ -330,10 +339,10 @@ class Head(nn.Module):
         V, C = config.vocab_size, config.hidden_size
         self.weight = None if config.tie_word_embeddings else nn.Parameter(torch.zeros(V, C))
         self.bias = nn.Parameter(torch.zeros(V)) if config.head_bias else None
-        self.cap = config.logit_cap
+        self.scale, self.cap = config.logit_scale, config.logit_cap
 
     def forward(self, x, embedding):
-        logits = F.linear(x, embedding if self.weight is None else self.weight, self.bias)
+        logits = self.scale * F.linear(x, embedding if self.weight is None else self.weight, self.bias)
         return self.cap * torch.tanh(logits / self.cap) if self.cap > 0 else logits
 
 

@@ -1,5 +1,6 @@
 #include "rope_fields.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -42,21 +43,44 @@ float rope_number(const json& values, const char* key, std::optional<float> abse
   return value.is_null() ? *absent : static_cast<float>(number_value(key, value));
 }
 
-// YaRN's magnitude, as transformers computes it; the model's own if rope_parameters leave it open.
+// The magnitude of YaRN and longrope, if rope_parameters say it; otherwise it follows from the rest.
+void read_magnitude(Config& c, const json& values) {
+  const json given = value_at(values, "attention_factor");
+  if (!given.is_null()) c.rope_magnitude = number_value("attention_factor", given);
+}
+
 void read_yarn(Config& c, const json& values) {
   c.rope_slow = rope_number(values, "beta_slow", 1);
   c.rope_fast = rope_number(values, "beta_fast", 32);
   if (value_at(values, "truncate") == false) refuse_key("truncate", "is false; train_gpt has true only");
-  const json given = value_at(values, "attention_factor");
   const double own = rope_number(values, "mscale", 0), of_scores = rope_number(values, "mscale_all_dim", 0);
   const double log = .1 * std::log(static_cast<double>(c.rope_factor));
-  if (!given.is_null()) c.rope_magnitude = number_value("attention_factor", given);
-  else if (own != 0 && of_scores != 0) c.rope_magnitude = (own * log + 1) / (of_scores * log + 1);
+  if (own != 0 && of_scores != 0) c.rope_magnitude = (own * log + 1) / (of_scores * log + 1);
+  read_magnitude(c, values);
 }
 
 void read_llama3(Config& c, const json& values) {
   c.rope_slow = rope_number(values, "low_freq_factor");
   c.rope_fast = rope_number(values, "high_freq_factor");
+}
+
+// A list of numbers, as 1,1.05,2.
+std::string factors_of(const json& values, const char* key) {
+  const json list = value_at(values, key);
+  if (!list.is_array() || list.empty()) refuse_key(key, "is not a list of numbers");
+  std::string text;
+  for (const json& factor : list) {
+    number_value(key, factor);
+    text += (text.empty() ? "" : ",") + factor.dump();
+  }
+  return text;
+}
+json factors_json(const std::string& list) { return parse_json("[" + list + "]"); }
+
+void read_longrope(Config& c, const json& values) {
+  c.rope_short = factors_of(values, "short_factor");
+  c.rope_long = factors_of(values, "long_factor");
+  read_magnitude(c, values);
 }
 
 struct RopeType {
@@ -66,7 +90,8 @@ struct RopeType {
 };
 const std::vector<RopeType> kRopeTypes = {
     {"default", RopeScaling::none}, {"linear", RopeScaling::linear}, {"llama3", RopeScaling::llama3, read_llama3},
-    {"yarn", RopeScaling::yarn, read_yarn}, {"dynamic", RopeScaling::dynamic}};
+    {"yarn", RopeScaling::yarn, read_yarn}, {"dynamic", RopeScaling::dynamic},
+    {"longrope", RopeScaling::longrope, read_longrope}, {"su", RopeScaling::longrope, read_longrope}};
 
 const RopeType& rope_type_of(const json& values) {
   const json name = values.value("rope_type", values.value("type", json("default")));
@@ -84,20 +109,21 @@ void read_scaling(Config& c, const json& values, const json& file, bool partial 
   const json share = rope_value(values, file, kRotaryShare, kRotaryShare);
   if (!partial && !share.is_null() && share != 1)
     refuse_key(kRotaryShare, "is not 1 in a class that rotates whole heads");
-  c.rope_factor = rope_number(values, "factor");
+  const bool by_length = type.ours == RopeScaling::longrope;  // the factor may follow from the two contexts
+  c.rope_factor = rope_number(values, "factor", by_length ? std::optional(0.f) : std::nullopt);
   c.rope_original = c.context;
   if (type.read) {
     const json original = rope_value(values, file, kOriginal, kOriginal);
     if (!original.is_null()) c.rope_original = whole_value(kOriginal, original);
     type.read(c, values);
   }
+  if (c.rope_factor == 0 && c.rope_original > 0) c.rope_factor = static_cast<float>(c.context) / c.rope_original;
 }
 
 json rope_json(const Config& c) {
   json values = {{"rope_type", "default"}, {"rope_theta", shortest(c.rope_theta)}};
   if (c.rope_scaling == RopeScaling::none) return values;
-  for (const RopeType& row : kRopeTypes)
-    if (row.ours == c.rope_scaling) values["rope_type"] = row.name;
+  values["rope_type"] = std::ranges::find(kRopeTypes, c.rope_scaling, &RopeType::ours)->name;
   values["factor"] = shortest(c.rope_factor);
   if (c.rope_scaling == RopeScaling::llama3 || c.rope_scaling == RopeScaling::yarn) {
     const bool yarn = c.rope_scaling == RopeScaling::yarn;
@@ -105,6 +131,12 @@ json rope_json(const Config& c) {
     values[yarn ? "beta_slow" : "low_freq_factor"] = shortest(c.rope_slow);
     values[yarn ? "beta_fast" : "high_freq_factor"] = shortest(c.rope_fast);
     if (yarn) values["attention_factor"] = *c.rope_magnitude;
+  }
+  if (c.rope_scaling == RopeScaling::longrope) {
+    values["original_max_position_embeddings"] = c.rope_original;
+    values["short_factor"] = factors_json(c.rope_short);
+    values["long_factor"] = factors_json(c.rope_long);
+    values["attention_factor"] = *c.rope_magnitude;
   }
   return values;
 }
