@@ -293,9 +293,76 @@ TEST_CASE("norms, windows, caps and heads of the other architectures", "[gguf]")
   CHECK(is_tensor(file, "blk.0.attn_k.bias", tensor_of(qwen, "block.0.attention.k.bias")));
 }
 
+TEST_CASE("stretched RoPE in the file is what llama.cpp's converter writes", "[gguf]") {
+  Config c = small_config("llama");
+  c.head_dim = 64, c.rope_theta = 5e5f;  // as in Llama 3.2 1B
+  c.rope_scaling = RopeScaling::llama3, c.rope_factor = 32, c.rope_original = 8192;
+  GgufFile file = file_of(random_model(c), "f16");
+  const ReadTensor& t = file.tensors.at("rope_freqs.weight");
+  CHECK(t.dims == std::vector<uint64_t>{32});
+  REQUIRE(t.type == 0);
+  std::vector<float> numbers(32);
+  std::memcpy(numbers.data(), t.bytes.data(), t.bytes.size());
+  const float mixed[] = {1.6513292789459229f, 3.2922627925872803f, 9.666730880737305f};
+  for (int i = 0; i < 32; ++i) {
+    if (i < 15 || i >= 18) CHECK(numbers[i] == (i < 15 ? 1 : 32));
+    else CHECK(numbers[i] == Approx(mixed[i - 15]).epsilon(1e-5));
+  }
+  for (const auto& [key, value] : file.keys) CHECK(!contains(key, "rope.scaling"));
+
+  c.rope_scaling = RopeScaling::yarn, c.rope_factor = 4, c.rope_magnitude.reset();
+  file = file_of(random_model(c));
+  CHECK(!file.tensors.contains("rope_freqs.weight"));
+  CHECK(file.keys.at("llama.rope.scaling.type") == "8:yarn");
+  CHECK(file.keys.at("llama.rope.scaling.factor") == f32(4));
+  CHECK(file.keys.at("llama.rope.scaling.original_context_length") == "4:8192");
+  CHECK(!file.keys.contains("llama.rope.scaling.attn_factor"));  // llama.cpp multiplies by 0.1·ln 4 + 1 of its own
+  c.rope_magnitude = 1;
+  const float off = static_cast<float>(1 / (.1 * std::log(4) + 1));
+  CHECK(file_of(random_model(c)).keys.at("llama.rope.scaling.attn_factor") == f32(off));
+  c.rope_scaling = RopeScaling::linear, c.rope_magnitude = 1.5;
+  file = file_of(random_model(c));
+  CHECK(file.keys.at("llama.rope.scaling.type") == "8:linear");
+  CHECK(file.keys.at("llama.rope.scaling.attn_factor") == f32(1.5));
+}
+
+TEST_CASE("windows in some layers are in the file as llama.cpp's converter writes them", "[gguf]") {
+  Config c = small_config("gemma3");
+  c.n_layer = 7, c.window_layers = "5 of 6";
+  GgufFile file = file_of(random_model(c));
+  CHECK(file.keys.at("general.architecture") == "8:gemma3");
+  CHECK(file.keys.at("gemma3.attention.sliding_window") == "4:5");
+  CHECK(file.keys.at("gemma3.rope.freq_base") == f32(1e6f));
+  CHECK(file.keys.at("gemma3.rope.freq_base_swa") == f32(1e4f));
+  CHECK(!file.keys.contains("gemma3.attention.sliding_window_pattern"));
+  CHECK(!file.keys.contains("gemma3.final_logit_softcapping"));
+  CHECK(!file.tensors.contains("output.weight"));
+  const Model gemma = random_model(c);
+  const float* w = tensor_of(gemma, "block.1.attention.k_norm.gain");
+  float gain;
+  std::memcpy(&gain, file.tensors.at("blk.1.attn_k_norm.weight").bytes.data(), sizeof gain);
+  CHECK(gain == 1 + w[0]);
+  c.window_layers = "last 1 of 2";
+  CHECK(file_of(random_model(c)).keys.at("gemma3.attention.sliding_window_pattern") ==
+        "7:[false|true|false|true|false|true|false]");
+  c = small_config("olmo2");
+  c.n_layer = 5, c.window = 3, c.window_layers = "3 of 4";
+  file = file_of(random_model(c));
+  CHECK(file.keys.at("olmo2.attention.sliding_window") == "4:3");
+  CHECK(!file.keys.contains("olmo2.attention.sliding_window_pattern"));  // what llama.cpp has without the key
+  const Folder f;
+  const Tokenizer bytes = Tokenizer::bytes();
+  const auto note = [&] { return write_gguf(f.path("m.gguf"), {random_model(c), bytes, "a run", "f32"}); };
+  CHECK(!contains(note(), "llama.cpp ignores"));
+  c.window_layers = "all";
+  CHECK(file_of(random_model(c)).keys.at("olmo2.attention.sliding_window_pattern") ==
+        "7:[true|true|true|true|true]");
+  CHECK(contains(note(), "in f32; build 8929 of llama.cpp ignores which layers have a window"));
+}
+
 // python_ref/check_gguf.py writes these files, and checks that llama.cpp and transformers have the same losses.
 TEST_CASE("files that llama.cpp reads are written again", "[gguf]") {
-  for (const std::string name : {"gpt2", "llama"}) {
+  for (const std::string name : {"gpt2", "llama", "llama3.2", "olmo3"}) {
     INFO(name);
     const auto from = find_format("hf").open("test/huggingface/" + name);
     Model model(from->config(), false);
@@ -518,7 +585,23 @@ TEST_CASE("models that llama.cpp cannot compute are refused by the option in the
       {"llama", [](Config& c) { c.rope_fraction = .5f; c.bias = true; }, "has no --rope-fraction 0.5 (it has 1)"},
       {"llama", [](Config& c) { c.attention_scale = .5; }, "has no --attention-scale 0.5"},
       {"mistral", [](Config&) {}, "has no --window 5 (it has 0)"},
-      {"olmo2", [](Config& c) { c.window = 4; }, "has no --window 4 (it has 0)"},
+      {"llama", [](Config& c) { c.window = 4; c.window_rope_theta = 99; }, "has no --"},
+      {"llama", [](Config& c) { c.window = kT; c.window_rope_theta = 99; }, "has no --"},
+      {"llama", [](Config& c) { c.rope_scaling = RopeScaling::llama3; c.rope_factor = 2; c.rope_magnitude = 2; },
+       "has no --rope-magnitude 2 (it has 1)"},
+      {"llama", [](Config& c) { c.rope_scaling = RopeScaling::yarn; c.rope_factor = 2; c.rope_fast = 16; },
+       "has no --rope-fast 16 (it has 32)"},
+      {"llama", [](Config& c) { c.rope_scaling = RopeScaling::yarn; c.rope_factor = 2; c.rope_original = 1; },
+       "has no --rope-scaling \"yarn\""},
+      {"qwen3", [](Config& c) { c.rope_scaling = RopeScaling::llama3; c.rope_factor = 2; },
+       "llama, has no --qk-norm \"head\""},
+      {"llama", [](Config& c) { c.rope_layers = "1 of 2"; }, "has no --rope-layers"},
+      {"olmo2", [](Config& c) { c.window = 4; c.window_rope_theta = 99; }, "has no --window-rope-theta 99 (it has 5"},
+      {"olmo2", [](Config& c) { c.window = 4; c.rope_scaling = RopeScaling::linear; c.rope_factor = 2; },
+       "has no --window-rope-theta"},
+      {"gemma3", [](Config& c) { c.rope_scaling = RopeScaling::linear; c.rope_factor = 2; c.rope_magnitude = 2; },
+       "has no --rope-magnitude 2 (it has 1)"},
+      {"gemma3", [](Config& c) { c.attention_cap = 30; }, "has no --attention-cap 30 (it has 0)"},
       {"gemma2", [](Config& c) { c.tied = false; }, "has no --tied false (it has true)"},
       {"gemma2", [](Config& c) { c.attention_cap = 0; }, "has no --attention-cap 0 (it has 50)"},
       {"gemma2", [](Config& c) { c.logit_cap = 0; }, "has no --logit-cap 0 (it has 30)"},

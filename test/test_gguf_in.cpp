@@ -14,10 +14,12 @@
 #include "data/formats/gguf/gguf_model.hpp"
 #include "data/formats/gguf/gguf_tokenizer.hpp"
 #include "data/formats/gguf/gguf_vocabulary.hpp"
+#include "data/formats/huggingface/architectures.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/pipeline/unknown.hpp"
 #include "data/tokenizer/piece_files.hpp"
+#include "layers/embedding/position.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
 #include "random_model.hpp"
@@ -53,6 +55,11 @@ const std::string& small_file() {
 std::unique_ptr<ForeignModel> opened(const Folder& f, const std::string& bytes) {
   f.write("m.gguf", bytes);
   return open_gguf(f.path("m.gguf"));
+}
+
+Config config_in(const std::string& bytes) {
+  const Folder f;
+  return opened(f, bytes)->config();
 }
 
 std::string refusal(const std::string& bytes) {
@@ -94,6 +101,17 @@ std::string with_number(std::string file, const std::string& key, T number) {
   const size_t at = file.find(text_of(key));
   REQUIRE(at != file.npos);
   return file.replace(at + text_of(key).size() + sizeof(uint32_t), sizeof number, bytes_of(number));
+}
+
+// Replaces a number of a tensor in f32.
+std::string with_element(std::string file, const std::string& tensor, size_t index, float number) {
+  const Folder f;
+  f.write("m.gguf", file);
+  const GgufFile read(f.path("m.gguf"));
+  for (const GgufTensor& t : read.tensors())
+    if (t.name == tensor) return file.replace(t.begin + index * sizeof number, sizeof number, bytes_of(number));
+  FAIL("no tensor " << tensor);
+  return "";
 }
 
 // The key gets another name of the same length, so that the file lacks it.
@@ -173,16 +191,25 @@ std::string check_comes_back(const Model& model, const char* preset = nullptr) {
   CHECK(a.qkv_bias == b.qkv_bias);
   CHECK(a.block == b.block);
   CHECK(a.window == b.window);
+  CHECK(a.window_layers == b.window_layers);
   CHECK(a.attention_cap == b.attention_cap);
   CHECK(a.rope_theta == b.rope_theta);
   CHECK(a.rope_dims() == b.rope_dims());
+  CHECK(a.rope_layers == b.rope_layers);
+  CHECK(a.rope_scaling == b.rope_scaling);
+  CHECK(a.rope_factor == b.rope_factor);
+  CHECK(a.rope_original == b.rope_original);
+  CHECK(a.rope_slow == b.rope_slow);
+  CHECK(a.rope_fast == b.rope_fast);
+  if (b.rope_magnitude) CHECK(a.rope_magnitude.value() == Approx(*b.rope_magnitude).epsilon(1e-6));
+  CHECK(a.window_rope_theta == b.window_rope_theta);
   return file;
 }
 
 TEST_CASE("a model of every architecture comes back from its GGUF file", "[gguf]") {
   for (const char* preset :
-       {"gpt2", "llama", "qwen2", "qwen3", "olmo2", "gemma2", "mixtral", "qwen3-moe", "olmoe", "bloom", "gpt-neox",
-        "phi-2"}) {
+       {"gpt2", "llama", "qwen2", "qwen3", "olmo2", "gemma2", "gemma3", "mixtral", "qwen3-moe", "olmoe", "bloom",
+        "gpt-neox", "phi-2"}) {
     INFO(preset);
     check_comes_back(random_model(small_config(preset)), preset);
   }
@@ -237,6 +264,8 @@ TEST_CASE("models that are variants of a preset become architectures of their ow
        }},
       {"starcoder2", "gpt2", [](Config& c) { c.position = Position::rope; c.kv_heads = 1; c.rope_theta = 999; }},
       {"phi3", "llama", [](Config& c) { c.rope_fraction = .5f; }},
+      {"smollm3", "llama", [](Config& c) { c.n_layer = 5, c.rope_layers = "3 of 4"; }},
+      {"smollm3", "llama", [](Config& c) { c.n_layer = 4, c.rope_layers = "0,1,2"; c.tied = true; c.qkv_bias = true; }},
   };
   for (const Case& one : cases) {
     INFO(one.architecture);
@@ -244,6 +273,196 @@ TEST_CASE("models that are variants of a preset become architectures of their ow
     one.change(c);
     CHECK(contains(check_comes_back(random_model(c)), text_of(one.architecture)));
   }
+}
+
+// OLMo 3 and Gemma 3. RoPE is not stretched in layers with a window, and Gemma 3 has another base there.
+TEST_CASE("windows in some layers come back from a GGUF file", "[gguf]") {
+  const auto with = [](const std::string& preset, const std::string& layers, std::optional<double> base) {
+    Config c = small_config(preset);
+    c.n_layer = 7, c.window = 5, c.window_layers = layers, c.window_rope_theta = base;
+    return c;
+  };
+  for (const char* layers : {"3 of 4", "5 of 6", "all", "last 1 of 2", "0,3"}) {
+    INFO(layers);
+    const std::string olmo = check_comes_back(random_model(with("olmo2", layers, 5e5)), "olmo2");
+    CHECK(written(random_model(with("olmo2", layers, {}))) == olmo);
+    check_comes_back(random_model(with("gemma3", layers, 777.5)), "gemma3");
+    const std::string gemma = check_comes_back(random_model(with("gemma3", layers, 1e6)), "gemma3");
+    CHECK(written(random_model(with("gemma3", layers, {}))) == gemma);
+  }
+  Config c = with("gemma3", "5 of 6", 1e4);
+  c.tied = false, c.logit_cap = 30, c.rope_fraction = .5f, c.rope_scaling = RopeScaling::linear, c.rope_factor = 8;
+  const std::string file = check_comes_back(random_model(c), "gemma3");
+  CHECK(!contains(file, "sliding_window_pattern"));  // as llama.cpp's converter writes it
+  c.window = c.context;  // RoPE still has another base
+  check_comes_back(random_model(c), "gemma3");
+  c = with("olmo2", "3 of 4", 5e5);
+  c.rope_scaling = RopeScaling::yarn, c.rope_factor = 8, c.rope_magnitude = 1.25;
+  check_comes_back(random_model(c), "olmo2");
+  c.window_layers = "none";
+  CHECK(config_in(written(random_model(c))).window == 0);
+}
+
+TEST_CASE("llama.cpp's own set of layers with a window is read", "[gguf]") {
+  Config c = small_config("gemma3");
+  c.n_layer = 7, c.window_layers = "5 of 6", c.rope_theta = 12345;
+  const std::string file = written(random_model(c));
+  CHECK(config_in(file).window_layers == "5 of 6");
+  CHECK(config_in(without_key(file, "gemma3.rope.freq_base_swa")).window_rope_theta == 1e4);
+  CHECK(config_in(without_key(file, "gemma3.attention.sliding_window")).window == 0);
+  const auto layers = [&](uint32_t type, const std::string& value) {
+    return config_in(with_key(file, "gemma3.attention.sliding_window_pattern", type, value)).window_layers;
+  };
+  CHECK(layers(4, bytes_of(3u)) == "2 of 3");
+  CHECK(layers(4, bytes_of(1u)) == "none");
+  CHECK(layers(4, bytes_of(0u)) == "all");
+  const auto list = [](uint32_t type, const auto& values) {
+    std::string bytes = bytes_of(type) + bytes_of<uint64_t>(values.size());
+    for (const auto x : values) bytes += bytes_of(x);
+    return bytes;
+  };
+  CHECK(layers(9, list(7, std::vector<char>{1, 0, 1, 0, 1, 0, 1})) == "1 of 2");
+  CHECK(layers(9, list(5, std::vector<int32_t>{0, 0, 1, 1, 0, 0, 1})) == "last 2 of 4");
+  const auto refused = [&](const std::string& key, uint32_t type, const std::string& value) {
+    return refusal(with_key(file, key, type, value));
+  };
+  CHECK(refused("gemma3.attention.sliding_window_pattern", 9, list(7, std::vector<char>{1, 0})) ==
+        " cannot be used: attention.sliding_window_pattern is not a list of 7 layers");
+  CHECK(contains(refused("gemma3.attention.sliding_window_pattern", 8, text_of("x")), "is not a whole number"));
+  CHECK(contains(refusal(with_key(small_file(), "llama.attention.sliding_window_pattern", 4, bytes_of(2u))),
+                 "is a key that train_gpt does not know"));
+
+  c = small_config("olmo2");
+  c.n_layer = 4, c.window = 5, c.window_layers = "1 of 2";
+  const std::string olmo = written(random_model(c));
+  CHECK(config_in(olmo).window_rope_theta == 5e5);
+  CHECK(config_in(without_key(olmo, "olmo2.attention.sliding_window_pattern")).window_layers == "3 of 4");
+  // llama.cpp reads this base of OLMo 3, and rotates by the other one.
+  CHECK(contains(refusal(with_key(olmo, "olmo2.rope.freq_base_swa", 6, bytes_of(1e4f))),
+                 "rope.freq_base_swa is 10000.0; train_gpt has 500000.0 only"));
+  CHECK(refusal(with_key(olmo, "olmo2.rope.freq_base_swa", 6, bytes_of(5e5f))) == "NO FILE: ");
+}
+
+TEST_CASE("stretched RoPE comes back from a GGUF file", "[gguf]") {
+  struct Case {
+    const char* preset;
+    void (*change)(Config&);
+  };
+  const std::vector<Case> cases = {
+      {"llama", [](Config& c) { c.rope_scaling = RopeScaling::linear; c.rope_factor = 2.5f; }},
+      {"llama", [](Config& c) { c.rope_scaling = RopeScaling::linear; c.rope_factor = 1; c.rope_original = 3; }},
+      {"qwen2", [](Config& c) { c.rope_scaling = RopeScaling::linear; c.rope_factor = 4; c.rope_magnitude = 1.5; }},
+      {"qwen3", [](Config& c) { c.rope_scaling = RopeScaling::yarn; c.rope_factor = 4; c.rope_original = 4096; }},
+      {"phi-2", [](Config& c) { c.rope_scaling = RopeScaling::yarn; c.rope_factor = 3; c.rope_magnitude = .7; }},
+      {"llama", [](Config& c) { c.rope_scaling = RopeScaling::yarn; c.rope_factor = 8; c.rope_magnitude = 1.2079442; }},
+      // 1 mixed pair, 3, none, and two of the others
+      {"llama", [](Config& c) { c.rope_scaling = RopeScaling::llama3; c.rope_factor = 8; c.rope_original = 8192; }},
+      {"mixtral", [](Config& c) { c.rope_scaling = RopeScaling::llama3; c.rope_factor = 32; c.rope_original = 8192; }},
+      {"llama", [](Config& c) { c.rope_theta = 100; c.rope_scaling = RopeScaling::llama3; c.rope_factor = 5;
+                                c.rope_original = 50; }},
+      {"llama", [](Config& c) { c.rope_theta = 1e6f; c.rope_scaling = RopeScaling::llama3; c.rope_factor = 3;
+                                c.rope_original = 1024; }}};
+  for (const Case& one : cases) {
+    Config c = small_config(one.preset);
+    one.change(c);
+    INFO(one.preset << " " << c.rope_theta << " " << name_of(kRopeScalings, c.rope_scaling));
+    check_comes_back(random_model(c), one.preset);
+  }
+  Config c = small_config("llama");
+  c.rope_scaling = RopeScaling::dynamic, c.rope_factor = 4;  // begins beyond the context
+  CHECK(config_in(written(random_model(c))).rope_scaling == RopeScaling::none);
+}
+
+// The numbers do not say by which settings they came about.
+TEST_CASE("other settings of Llama 3's stretching come back with the same angles", "[gguf]") {
+  struct Case {
+    float theta, factor, slow, fast;
+    int original;
+  };
+  for (const auto& [theta, factor, slow, fast, original] :
+       {Case{100, 5, 1.5f, 7, 50}, Case{1e4f, 8, 2, 4, 8192}, Case{1e4f, 8, 1, 4, 32768}, Case{1e4f, 8, 1, 4, 1 << 20},
+        Case{1e4f, 8, 1, 4, 4}, Case{10, 16, .25f, 100, 77}, Case{1e6f, 3, 1, 1.01f, 1024},
+        Case{5e5f, 32, 3, 3.5f, 8191}, Case{1e4f, 1, 1, 4, 8192}}) {
+    Config c = small_config("llama");
+    c.rope_theta = theta, c.rope_scaling = RopeScaling::llama3, c.rope_factor = factor;
+    c.rope_slow = slow, c.rope_fast = fast, c.rope_original = original;
+    const Model model = random_model(c);
+    const Config again = config_in(written(model));
+    INFO(theta << " " << factor << " " << slow << " " << fast << " " << original);
+    const std::vector<double> want = rope_frequencies(16, RopeAngles(model.config));
+    const std::vector<double> got = rope_frequencies(16, RopeAngles(again));
+    for (size_t i = 0; i < want.size(); ++i) CHECK(got[i] == Approx(want[i]).epsilon(1e-5));
+  }
+}
+
+// rope_freqs.weight by llama.cpp's converter, which computes in floats, for Llama 3.1 8B and Llama 3.2 1B. The
+// other numbers are 1 before these, and the factor behind them.
+TEST_CASE("the stretching of Llama 3.1 and 3.2 is recognized", "[gguf]") {
+  struct Case {
+    int head_dim;
+    float factor;
+    int first;
+    std::vector<float> mixed;
+  };
+  const std::vector<Case> cases = {
+      {128, 8, 29, {1.2074838876724243f, 1.5534145832061768f, 2.026313066482544f, 2.6945300102233887f,
+                    3.684253215789795f, 5.257327079772949f}},
+      {64, 32, 15, {1.6513292789459229f, 3.2922627925872803f, 9.666730880737305f}}};
+  for (const Case& one : cases) {
+    INFO(one.head_dim);
+    Config c = small_config("llama");
+    c.rope_theta = 5e5f, c.context = 16, c.head_dim = one.head_dim;
+    c.rope_scaling = RopeScaling::llama3, c.rope_factor = one.factor, c.rope_original = 8192;
+    const std::string ours = written(random_model(c));
+    std::string file = ours;
+    for (int i = 0; i < one.head_dim / 2; ++i) {
+      const int at = i - one.first, count = static_cast<int>(one.mixed.size());
+      file = with_element(file, "rope_freqs.weight", i, at < 0 ? 1 : at < count ? one.mixed[at] : one.factor);
+    }
+    const Config found = config_in(file);
+    CHECK(found.rope_scaling == RopeScaling::llama3);
+    CHECK(found.rope_factor == one.factor);
+    CHECK(found.rope_original == 8192);
+    CHECK(found.rope_slow == 1);
+    CHECK(found.rope_fast == 4);
+    for (size_t i = 0; i < one.mixed.size(); ++i)
+      CHECK(config_in(with_element(ours, "rope_freqs.weight", one.first + i, one.mixed[i])).rope_original == 8192);
+    const auto changed = [&](int i, float x) { return refusal(with_element(file, "rope_freqs.weight", i, x)); };
+    const std::string other = " cannot be used: rope_freqs.weight has numbers that Llama 3's formula does not give, "
+                              "and train_gpt has no others";
+    CHECK(changed(one.first, one.mixed[0] * 1.0001f) == other);
+    CHECK(changed(0, 1.001f) == other);
+    CHECK(changed(0, one.factor) == other);
+    CHECK(changed(one.head_dim / 2 - 1, one.factor * 1.1f) == other);
+    for (const float bad : {0.f, -1.f, 1e-30f, std::nanf(""), HUGE_VALF})
+      for (const int i : {0, one.first, one.head_dim / 2 - 1}) {
+        INFO(bad << " at " << i);
+        CHECK(changed(i, bad) == other);
+      }
+  }
+}
+
+TEST_CASE("numbers of rope_freqs.weight that are all equal are no stretching of Llama 3", "[gguf]") {
+  Config c = small_config("llama");
+  c.rope_scaling = RopeScaling::llama3, c.rope_factor = 8;
+  const auto with = [&](float number) {
+    std::string file = written(random_model(c));
+    for (int i = 0; i < 8; ++i) file = with_element(file, "rope_freqs.weight", i, number);
+    return file;
+  };
+  CHECK(config_in(with(1)).rope_scaling == RopeScaling::none);
+  CHECK(config_in(with(3)).rope_scaling == RopeScaling::linear);
+  CHECK(config_in(with(3)).rope_factor == 3);
+  CHECK(contains(refusal(with(.5f)), "that Llama 3's formula does not give"));
+  std::string file = written(random_model(c));
+  const auto both = with_key(file, "llama.rope.scaling.factor", 6, bytes_of(2.f));
+  CHECK(contains(refusal(both), "rope_freqs.weight is there in addition to rope.scaling.factor"));
+  const size_t size = file.find(text_of("rope_freqs.weight")) + 8 + 17 + 4;
+  CHECK(contains(refusal(file.replace(size, 8, bytes_of<uint64_t>(7))), "rope_freqs.weight has 7 numbers, and the"));
+  c.qkv_bias = true;
+  std::string qwen = written(random_model(c));
+  for (size_t at = 0; (at = qwen.find("llama", at)) != qwen.npos;) qwen.replace(at, 5, "qwen2");
+  CHECK(contains(refusal(qwen), " holds 'rope_freqs.weight', which the model of its header does not have"));
 }
 
 // Phi-3's window, which llama.cpp ignores.
@@ -262,7 +481,7 @@ TEST_CASE("a window that llama.cpp ignores is read and not written", "[gguf]") {
 
 // llama.cpp found the loss of transformers for these files (python_ref/check_gguf.py).
 TEST_CASE("a file that llama.cpp computes right has the weights of its folder", "[gguf]") {
-  for (const std::string name : {"gpt2", "llama"}) {
+  for (const std::string name : {"gpt2", "llama", "llama3.2", "olmo3"}) {
     const auto file = find_format("gguf").open("test/gguf/" + name + ".gguf");
     const auto folder = find_format("hf").open("test/huggingface/" + name);
     Model a(file->config(), false), b(folder->config(), false);
@@ -312,10 +531,16 @@ TEST_CASE("keys of a GGUF file that we do not compute are refused by name", "[gg
   CHECK(add("general.future", 1u) == "NO FILE: ");
   CHECK(add("qwen2.future", 1u) == "NO FILE: ");
   CHECK(add_text("llama.rope.scaling.type", "none") == "NO FILE: ");
-  CHECK(add_text("llama.rope.scaling.type", "yarn") ==
-        " cannot be used: rope.scaling.type is 'yarn'; train_gpt has 'none' only, with the other keys as they are");
-  CHECK(contains(add("llama.rope.scaling.factor", 2.f), "rope.scaling.factor is 2.0; train_gpt has 1.0 only"));
-  CHECK(add("llama.rope.scaling.factor", 1.f) == "NO FILE: ");
+  CHECK(add_text("llama.rope.scaling.type", "longrope") ==
+        " cannot be used: rope.scaling.type is \"longrope\", which train_gpt lacks");
+  CHECK(add_text("llama.rope.scaling.type", "yarn") == "NO FILE: ");
+  CHECK(add("llama.rope.scaling.factor", 2.f) == "NO FILE: ");
+  CHECK(contains(add("llama.rope.scaling.factor", .5f), "rope-factor is 0.5"));
+  CHECK(contains(add("llama.rope.scaling.factor", std::nanf("")), "rope.scaling.factor is not a number"));
+  CHECK(contains(add("llama.rope.scaling.attn_factor", 2.f), "attn_factor is 2.0; train_gpt has 1.0 only"));
+  for (const char* name : {"yarn_beta_fast", "yarn_beta_slow", "yarn_ext_factor", "yarn_attn_factor",
+                           "yarn_log_multiplier"})
+    CHECK(contains(add("llama.rope.scaling." + std::string(name), 7.f), std::string(name) + " is 7.0; train_gpt has"));
   CHECK(add("llama.attention.causal", true) == "NO FILE: ");
   CHECK(contains(add("llama.attention.causal", false), "attention.causal is false"));
   CHECK(contains(add("llama.attention.sliding_window", 4u), "attention.sliding_window is 4; train_gpt has 0 only"));
@@ -347,8 +572,8 @@ TEST_CASE("keys of a GGUF file that we do not compute are refused by name", "[gg
   std::string other = file;
   other.replace(other.find(text_of("llama")) + 8, 5, "mamba");
   CHECK(refusal(other) ==
-        " cannot be used: general.architecture is 'mamba', and train_gpt reads bloom gemma gemma2 gpt2 gptneox llama "
-        "olmo2 olmoe phi2 phi3 qwen2 qwen3 qwen3moe stablelm starcoder starcoder2");
+        " cannot be used: general.architecture is 'mamba', and train_gpt reads bloom gemma gemma2 gemma3 gpt2 "
+        "gptneox llama olmo2 olmoe phi2 phi3 qwen2 qwen3 qwen3moe smollm3 stablelm starcoder starcoder2");
 }
 
 TEST_CASE("a key with a value for each layer is read if they are equal", "[gguf]") {

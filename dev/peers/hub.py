@@ -8,10 +8,13 @@ other keys are the published ones. `transformers` makes random weights in the pu
 - the logits of `train_gpt eval` must be those of `transformers` in float64;
 - after `train --init-from` and `export`, all files but the weights must have the same bytes, `transformers` must load
   the folder without a missing tensor, and its loss must be that of `eval`;
-- exported without training, the tensors must have the same values and types.
+- exported without training, the tensors must have the same values and types;
+- exported as GGUF, llama.cpp must find the loss of `transformers`, and so must `eval` of that file. NOT_GGUF lists the
+  classes that llama.cpp does not compute.
 
 REFUSED lists the models that train_gpt refuses, and a part of the message. Prints "N passed, N failed"; --page also
-writes the table into data/formats/huggingface/README.md. Needs requirements-huggingface.txt and no network.
+writes the table into data/formats/huggingface/README.md. Needs requirements-huggingface.txt, requirements-gguf.txt and
+no network.
 """
 
 import argparse
@@ -29,6 +32,7 @@ from safetensors.torch import load_file, save_file
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent.parent / "python_ref"))
+from check_gguf import LlamaCpp  # noqa: E402
 from checks import Checks  # noqa: E402
 
 PAGE = HERE.parent.parent / "data" / "formats" / "huggingface" / "README.md"
@@ -39,6 +43,9 @@ TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan
 REFUSED = {
     "facebook/opt-350m": "word_embed_proj_dim",
 }
+# llama.cpp has no OPT and no GPT-Neo, and GELU in its tanh form only.
+NOT_GGUF = {"OPTForCausalLM": "--", "GPTNeoForCausalLM": "--", "GPTNeoXForCausalLM": '--activation "gelu"'}
+GGUF_BOUND = 1e-3
 # What a folder has beside config.json and the weights.
 OTHER_FILES = {
     "generation_config.json": '{"do_sample": true, "temperature": 0.7, "eos_token_id": [3, 5]}',
@@ -49,7 +56,7 @@ OTHER_FILES = {
 # Sizes that a shrunk model has, by their names in config.json.
 SIZES = {
     "hidden_size n_embd n_embed": 32, "num_attention_heads n_head num_heads": 4, "intermediate_size ffn_dim": 48,
-    "head_dim": 8, "vocab_size": 256, "sliding_window window_size": 5,
+    "head_dim query_pre_attn_scalar": 8, "vocab_size": 256, "sliding_window window_size": 5,
     "max_position_embeddings n_positions n_ctx seq_length": T,
 }  # fmt: skip
 
@@ -166,6 +173,29 @@ class Hub(Checks):
                     for key, w in first.items())
         self.check("the tensors", equal and first.keys() == second.keys(), f"{first.keys() ^ second.keys()}")
 
+    def in_llama_cpp(self, kind):
+        """The architecture of the GGUF file, or what llama.cpp lacks. Token n is the character n."""
+        config = json.loads((self.folder / "hub" / "config.json").read_text())
+        config["train_gpt_tokenizer"] = {"kind": "char", "codepoints": list(range(256))}
+        (self.folder / "hub" / "config.json").write_text(json.dumps(config))
+        done = self.run("export hub --to gguf --dtype f32 --out m.gguf")
+        line = done.stderr.decode().strip()
+        if kind in NOT_GGUF:
+            self.check("not in llama.cpp", done.returncode != 0 and NOT_GGUF[kind] in line and "\n" not in line, line)
+            return "refused"
+        self.check("export to GGUF", done.returncode == 0, line)
+        tokens = list(TEXT[:T])
+        with torch.no_grad():
+            logits = loaded(self.folder / "hub")(input_ids=torch.tensor([tokens])).logits[0]
+        want = F.cross_entropy(logits[:-1], torch.tensor(tokens[1:])).item()
+        (self.folder / "row.txt").write_bytes(TEXT[:T])
+        got = LlamaCpp(self.folder / "m.gguf", T).loss(tokens)
+        self.check("loss in llama.cpp", abs(got - want) < GGUF_BOUND, f"{got:.6f}, and {want:.6f} by transformers")
+        ours = float(re.search(r"loss ([0-9.]+) nats", self.must("eval m.gguf --data row.txt").stdout.decode())[1])
+        self.check("loss of the GGUF file", abs(ours - want) < GGUF_BOUND, f"{ours:.6f}, and {want:.6f}")
+        architecture = re.search(r"architecture (\S+)", done.stdout.decode())[1]
+        return f"{architecture}, off by {abs(got - want):.0e}"
+
     def try_model(self, config):
         """A row of the table: the class, and what happened."""
         small = shrunk(config)
@@ -182,7 +212,7 @@ class Hub(Checks):
         error = self.comes_in()
         self.is_trained()
         self.is_handed_on()
-        return kind, f"in, trained, back; logits {error:.0e}"
+        return kind, f"in, trained, back; logits {error:.0e}; GGUF {self.in_llama_cpp(kind)}"
 
 
 def write_page(rows):

@@ -7,5 +7,5 @@ check-vocabularies: $(VENV)/.gguf build/train_gpt  ## compare our tokens with ll
 	@$(PYTHON) dev/peers/vocabularies.py $(ARGS)
 
 .PHONY: check-hub
-check-hub: $(VENV)/.huggingface build/train_gpt  ## try 40 published models: in, three steps of training, and back
+check-hub: $(VENV)/.huggingface $(VENV)/.gguf build/train_gpt  ## try 40 published models: in, three steps of training, and back
 	@$(PYTHON) dev/peers/hub.py $(ARGS)

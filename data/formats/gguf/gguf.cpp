@@ -12,7 +12,9 @@
 #include "data/strings/format.hpp"
 #include "ggml_types.hpp"
 #include "gguf_architectures.hpp"
+#include "gguf_rope.hpp"
 #include "gguf_tokenizer.hpp"
+#include "gguf_windows.hpp"
 #include "layers/model/size.hpp"
 
 using nlohmann::json;
@@ -56,6 +58,10 @@ class Keys {
     start_array(key, ValueType::f32, list.size());
     for (const float x : list) put(bytes_, x);
   }
+  void add_choices(const std::string& key, const std::vector<bool>& list) {
+    start_array(key, ValueType::boolean, list.size());
+    for (const bool x : list) put<uint8_t>(bytes_, x);
+  }
   void add_integers(const std::string& key, const std::vector<int32_t>& list) {
     start_array(key, ValueType::i32, list.size());
     for (const int32_t x : list) put(bytes_, x);
@@ -80,11 +86,12 @@ class Keys {
   std::string bytes_;
 };
 
-void add_model(Keys& keys, const Expressed& model) {
-  const std::string prefix = std::string(model.architecture.model_type) + ".";
-  const json numbers = gguf_keys(model);
+void add_model(Keys& keys, const std::string& architecture, const json& numbers) {
+  const std::string prefix = architecture + ".";
   for (const auto& [key, value] : numbers.items()) {
     if (value.is_boolean()) keys.add_choice(prefix + key, value);
+    else if (value.is_string()) keys.add_text(prefix + key, value);
+    else if (value.is_array()) keys.add_choices(prefix + key, value);
     else if (value.is_number_float()) keys.add_float(prefix + key, value);
     else keys.add_size(prefix + key, value);
   }
@@ -127,6 +134,8 @@ const GgmlType& type_of(const std::string& name, const ForeignTensor& tensor, co
 std::vector<FileTensor> file_tensors(const Expressed& model, const GgmlType& wanted) {
   std::map<std::string, ForeignTensor> all = foreign_tensors(model.architecture, model.config);
   if (needs_own_head(model)) all.emplace("output.weight", all.at("token_embd.weight"));  // no effect if it exists
+  if (model.config.rope_scaling == RopeScaling::llama3)
+    all[kRopeFactors] = {.rows = static_cast<size_t>(model.config.rope_dims() / 2), .vector = true};
   std::vector<FileTensor> list;
   for (const auto& [name, tensor] : all) list.push_back({name, tensor, &type_of(name, tensor, wanted)});
   return list;
@@ -134,6 +143,7 @@ std::vector<FileTensor> file_tensors(const Expressed& model, const GgmlType& wan
 
 // Returns the numbers that llama.cpp computes with: its gains have no offset.
 std::vector<float> file_values(const FileTensor& t, const Expressed& expressed, const Model& model) {
+  if (t.name == kRopeFactors) return rope_factors(expressed.config);
   std::vector<float> values = values_of(t.tensor, expressed.config, model);
   if (expressed.config.norm_unit_offset && t.tensor.sources[0].spec.role == Role::norm_gain)
     for (float& x : values) x += 1;
@@ -143,7 +153,7 @@ std::vector<float> file_values(const FileTensor& t, const Expressed& expressed, 
 // Throws if a number is not finite, or would not be finite in the file.
 void check_values(const FileTensor& t, const Expressed& expressed, const Model& model) {
   for (const float x : file_values(t, expressed, model))
-    check_limit(x, t.type->limit, t.type->name, t.tensor.sources[0].spec.name);
+    check_limit(x, t.type->limit, t.type->name, t.tensor.sources.empty() ? t.name : t.tensor.sources[0].spec.name);
 }
 
 std::string header(const std::vector<FileTensor>& tensors, const Keys& keys) {
@@ -195,7 +205,8 @@ std::string write_gguf(const std::string& out, const ExportedModel& exported) {
   keys.add_text("general.name", exported.name);
   keys.add_size("general.file_type", type.file_type);
   keys.add_size("general.quantization_version", kQuantizationVersion);
-  add_model(keys, expressed);
+  const json numbers = gguf_keys(expressed);
+  add_model(keys, architecture, numbers);
   add_tokenizer(keys, gguf_tokenizer(exported.tokenizer, expressed.config.vocab_size), exported);
   const std::vector<FileTensor> tensors = file_tensors(expressed, type);
   WholeFile file(out);
@@ -213,5 +224,6 @@ std::string write_gguf(const std::string& out, const ExportedModel& exported) {
   file.publish();
   return "architecture " + architecture + " of llama.cpp, " +
          counted(static_cast<double>(count_parameters(model.table)), "parameter") + ", in " + type.name +
-         exceptions(tensors, type);
+         exceptions(tensors, type) +
+         (numbers.contains(kWindowPattern) ? "; build 8929 of llama.cpp ignores which layers have a window" : "");
 }

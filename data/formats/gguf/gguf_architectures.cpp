@@ -9,6 +9,8 @@
 #include "data/files/json.hpp"
 #include "data/formats/huggingface/modeling.hpp"
 #include "data/strings/utf8.hpp"
+#include "gguf_rope.hpp"
+#include "gguf_windows.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/model/presets.hpp"
 
@@ -127,10 +129,10 @@ ConfigField cap(const char* name, float Config::*member, float standard) {
           }};
 }
 
-// llama.cpp derives the scale of Gemma 2's scores from the number of layers: the 27B model has 46.
-ConfigField score_scale() {
-  return {[](Config& c, const json&) {
-            if (c.n_layer == 46) c.attention_scale = 1 / std::sqrt(static_cast<double>(c.channels / c.n_head));
+// llama.cpp derives the scale of Gemma's scores from the number of layers: the 27B model has `largest`.
+ConfigField score_scale(int largest) {
+  return {[=](Config& c, const json&) {
+            if (c.n_layer == largest) c.attention_scale = 1 / std::sqrt(static_cast<double>(c.channels / c.n_head));
           },
           [](json&, const Config&) {}};
 }
@@ -154,15 +156,18 @@ std::vector<ConfigField> common(const std::vector<ConfigField>& more) {
                 more);
 }
 
-std::vector<ConfigField> with_rope(const std::vector<ConfigField>& more) {
-  return common(concat({key("rope.freq_base", &Config::rope_theta, std::optional(10000.f))}, more));
+std::vector<ConfigField> with_rope(const std::vector<ConfigField>& more,
+                                   const ConfigField& scaling = rope_scaling_keys()) {
+  return common(concat(concat({key("rope.freq_base", &Config::rope_theta, std::optional(10000.f))}, more), {scaling}));
 }
 
 // Keys of models with RMSNorm and RoPE. Heads are C/H wide unless `more` says otherwise.
-std::vector<ConfigField> llama_like(const std::vector<ConfigField>& more) {
+std::vector<ConfigField> llama_like(const std::vector<ConfigField>& more,
+                                    const ConfigField& scaling = rope_scaling_keys()) {
   return with_rope(concat({key("attention.layer_norm_rms_epsilon", &Config::norm_eps),
                            written("rope.dimension_count", &Config::head_dim)},
-                          more));
+                          more),
+                   scaling);
 }
 
 // ---- names of tensors ------------------------------------------------------------------------------------
@@ -232,17 +237,26 @@ const std::vector<Architecture>& rows() {
       row("qwen2", false, llama_like({tied, head_bias}), concat(qkv(nullptr), kPreNorms)),
       row("qwen3", false, llama_like({tied, head_dim, value_dim, qkv_bias}),
           concat(concat(qkv(nullptr), kPreNorms), kQkNorms)),
-      row("olmo2", false, llama_like({tied}), concat(concat(qkv(nullptr), kOutputNorms), kQkNorms)),
+      // OLMo 3 is olmo2 with windows.
+      row("olmo2", false, llama_like({tied, windows({.absent = "3 of 4", .base = {}})}),
+          concat(concat(qkv(nullptr), kOutputNorms), kQkNorms)),
       row("gemma2", false,
-          llama_like({head_dim, value_dim, rotated_channels(), window(), score_scale(),
+          llama_like({head_dim, value_dim, rotated_channels(), window(), score_scale(46),
                       cap("attn_logit_softcapping", &Config::attention_cap, 50),
                       cap("final_logit_softcapping", &Config::logit_cap, 30)}),
           concat(concat(qkv(nullptr), kPreNorms), kOutputNorms)),
-      row("llama", false, llama_like({tied, head_dim, value_dim, any_bias, qkv_bias}),
+      // In layers with a window, llama.cpp multiplies by rope.scaling.attn_factor without stretching.
+      row("gemma3", false,
+          llama_like({tied, head_dim, value_dim, rotated_channels(), score_scale(62),
+                      windows({.absent = "5 of 6", .base = 10000.f}),
+                      cap("final_logit_softcapping", &Config::logit_cap, 0)},
+                     rope_scaling_keys(false)),
+          concat(concat(concat(qkv(nullptr), kPreNorms), kOutputNorms), kQkNorms)),
+      row("llama", false, concat(llama_like({tied, head_dim, value_dim, any_bias, qkv_bias}), {rope_factors_tensor()}),
           concat(qkv(of_neighbors), kPreNorms)),
       // Mixtral is arch llama, too.
       {"llama", "llama", "mixtral", false,
-       llama_like({tied, head_dim, value_dim, qkv_bias, experts, used}),
+       concat(llama_like({tied, head_dim, value_dim, qkv_bias, experts, used}), {rope_factors_tensor()}),
        with_common(concat(concat(qkv(of_neighbors), kPreNorms), kExperts))},
       {"qwen3moe", "qwen3moe", "qwen3-moe", false,
        llama_like({tied, head_dim, value_dim, qkv_bias, experts, used,
@@ -250,6 +264,10 @@ const std::vector<Architecture>& rows() {
        with_common(concat(concat(concat(qkv(nullptr), kPreNorms), kQkNorms), kExperts))},
       row("olmoe", false, llama_like({tied, ungrouped(), experts, used}),
           concat(concat(concat(qkv(nullptr), kPreNorms), kQkNorms), kExperts)),
+      {"smollm3", "smollm3", "llama", false, llama_like({tied, head_dim, value_dim, qkv_bias, always([](Config& c) {
+                                                            c.rope_layers = "3 of 4";
+                                                          })}),
+       with_common(concat(qkv(of_neighbors), kPreNorms))},
       {"starcoder", "starcoder", "gpt2", true, common({eps, tied}), with_common(kGpt2)},
       {"starcoder2", "starcoder2", "gpt2", true, with_rope({eps, tied, whole_heads, always([](Config& c) {
                                                               c.position = Position::rope;
@@ -284,10 +302,18 @@ std::string other_way(const Config& config) {
                                : hf + ", which its convert_hf_to_gguf.py may know");
 }
 
+// Turns off what has no effect: a window without layers or of the whole context, unless RoPE has another base there,
+// and stretching that begins only beyond the context.
+Config without_effectless_choices(Config c) {
+  if (c.window_layers == "none" || (c.window >= c.context && !c.window_rope_theta)) c.window = 0;
+  if (c.rope_scaling == RopeScaling::dynamic && *c.rope_magnitude == 1) c.rope_scaling = RopeScaling::none;
+  return c;
+}
+
 }  // namespace
 
 Expressed gguf_expressed(Config config) {
-  if (config.window >= config.context) config.window = 0;  // a window of the whole context has no effect
+  config = without_effectless_choices(config);
   const std::string kind = "architecture of llama.cpp that train_gpt writes";
   if (config.placement_row->streams != StreamRule::single) return expressed(config, rows(), kind);
   try {
@@ -300,8 +326,7 @@ Expressed gguf_expressed(Config config) {
 json gguf_keys(const Expressed& model) {
   json keys;
   for (const ConfigField& field : model.architecture.fields) field.write(keys, model.config);
-  keys.erase(kTensors);
-  keys.erase(kGains);
+  for (const char* no_key : {kTensors, kGains, kRopeFactors, kRopeAsGiven, kOpenBase}) keys.erase(no_key);
   return keys;
 }
 
@@ -309,6 +334,10 @@ bool needs_own_head(const Expressed& model) {
   for (const std::string_view name : {"olmo2", "olmoe", "gptneox", "phi2", "stablelm"})
     if (name == model.architecture.model_type) return true;
   return false;
+}
+
+bool may_have_rope_factors(const Expressed& model) {
+  return std::string_view(model.architecture.model_type) == "llama";
 }
 
 // ---- reading ---------------------------------------------------------------------------------------------
@@ -322,7 +351,7 @@ json keys_of(const json& file, const std::string& architecture) {
   for (const auto& [name, value] : file.items()) {
     if (!name.starts_with(prefix)) continue;
     json& one = keys[name.substr(prefix.size())] = value;
-    if (!value.is_array()) continue;
+    if (!value.is_array() || name.ends_with(kWindowPattern)) continue;
     const auto differs = [&](const json& other) { return other != value.front(); };
     if (value.empty() || std::any_of(value.begin(), value.end(), differs))
       throw std::runtime_error(in_quotes(name) + " differs between layers, and train_gpt has one value for all");
@@ -358,12 +387,15 @@ json other_keys(const Config& c) {
           {"expert_shared_count", 0},
           {"pooling_type", 0},
           {"rope.dimension_count", c.rope_dims()},
-          {"rope.scale_linear", 1.},
+          {"rope.freq_base_swa", c.window > 0 ? json(c.window_rope_theta.value_or(c.rope_theta)) : json()},
           {"rope.scaling.attn_factor", 1.},
-          {"rope.scaling.factor", 1.},
           {"rope.scaling.finetuned", nullptr},
-          {"rope.scaling.original_context_length", nullptr},
-          {"rope.scaling.type", "none"},
+          // llama.cpp ignores these in the architectures above, so they must say what it computes.
+          {"rope.scaling.yarn_attn_factor", static_cast<float>(c.rope_magnitude.value_or(1))},
+          {"rope.scaling.yarn_beta_fast", 32.},
+          {"rope.scaling.yarn_beta_slow", 1.},
+          {"rope.scaling.yarn_ext_factor", 1.},
+          {"rope.scaling.yarn_log_multiplier", 0.},
           {"tensor_data_layout", nullptr},
           {"use_parallel_residual", nullptr}};
 }
@@ -372,10 +404,18 @@ std::string shown_value(const json& value) {
   return value.is_string() ? in_quotes(value.get<std::string>()) : to_text(value);
 }
 
+// True if llama.cpp reads which layers have a window. Otherwise a file may not say it.
+bool reads_window_pattern(const Expressed& model) {
+  const std::string_view name = model.architecture.model_type;
+  return name == "olmo2" || name == "gemma3";
+}
+
 // Throws unless the keys say what we would write for this model.
 void require_known(const json& keys, const Expressed& model) {
   json expected = other_keys(model.config);
   expected.update(gguf_keys(model));
+  for (const char* name : kRopeScalingKeys) expected[name] = nullptr;  // what they say is in the Config
+  if (reads_window_pattern(model)) expected[kWindowPattern] = nullptr;
   // In Qwen3 MoE it is the width of layers without experts, which the published models lack.
   if (std::string_view(model.architecture.model_type) == "qwen3moe") expected["feed_forward_length"] = nullptr;
   for (const auto& [name, value] : keys.items()) {
@@ -390,7 +430,8 @@ void require_known(const json& keys, const Expressed& model) {
 
 }  // namespace
 
-Expressed expressed_by_gguf(const json& file, const std::set<std::string>& tensors) {
+Expressed expressed_by_gguf(const json& file, const std::set<std::string>& tensors,
+                            const std::vector<float>& rope_factors) {
   const json name = file.value("general.architecture", json());
   if (!name.is_string()) throw std::runtime_error("general.architecture is missing");
   json keys = keys_of(file, name.get<std::string>());
@@ -398,6 +439,7 @@ Expressed expressed_by_gguf(const json& file, const std::set<std::string>& tenso
   json marked = keys;
   marked[kTensors] = json::object();
   for (const std::string& tensor : tensors) marked[kTensors][tensor] = true;
+  if (!rope_factors.empty()) marked[kRopeFactors] = rope_factors;
   const Expressed model{row, config_of(row, marked), ""};
   require_known(keys, model);
   return model;

@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -19,10 +20,15 @@ Expressed gguf_expressed(Config config);
 // u32, others as f32.
 nlohmann::json gguf_keys(const Expressed& model);
 
-// Returns the architecture and the Config of a file, given all its keys and the names of its tensors. It must have the
-// key vocab_size. Throws std::runtime_error or std::invalid_argument that names the key: one that is missing, has a
-// value that we do not compute, or is unknown and may change what the model computes.
-Expressed expressed_by_gguf(const nlohmann::json& file, const std::set<std::string>& tensors);
+// Returns the architecture and the Config of a file, given all its keys, the names of its tensors and the numbers of
+// rope_freqs.weight, if it has this tensor. It must have the key vocab_size. Throws std::runtime_error or
+// std::invalid_argument that names the key: one that is missing, has a value that we do not compute, or is unknown and
+// may change what the model computes.
+Expressed expressed_by_gguf(const nlohmann::json& file, const std::set<std::string>& tensors,
+                            const std::vector<float>& rope_factors);
 
 // True if the file must hold the classifier's matrix even if it is tied to the token embedding.
 bool needs_own_head(const Expressed& model);
+
+// True if the tensor rope_freqs.weight of a file is part of the model's header, not of its weights.
+bool may_have_rope_factors(const Expressed& model);

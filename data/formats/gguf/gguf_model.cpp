@@ -10,6 +10,7 @@
 #include "data/formats/foreign_tokenizer.hpp"
 #include "gguf_architectures.hpp"
 #include "gguf_file.hpp"
+#include "gguf_rope.hpp"
 #include "gguf_vocabulary.hpp"
 
 using nlohmann::json;
@@ -42,6 +43,16 @@ bool same_numbers(const HeldTensors& held, const char* a, const char* b) {
   return of_x == of_y;
 }
 
+// Returns the numbers of Llama 3's stretching, or none.
+std::vector<float> rope_factors_in(const HeldTensors& held) {
+  const auto found = held.find(kRopeFactors);
+  if (found == held.end()) return {};
+  if (found->second.shape.size() != 1) throw std::runtime_error(std::string(kRopeFactors) + " is a matrix");
+  std::vector<float> numbers(found->second.size());
+  found->second.read(numbers.data());
+  return numbers;
+}
+
 class GgufModel : public ForeignModel {
  public:
   explicit GgufModel(const std::string& path) : file_(std::make_shared<const GgufFile>(path)), held_(held_in(file_)) {
@@ -51,6 +62,7 @@ class GgufModel : public ForeignModel {
       held_.erase(kOutput);  // tied, which olmo2 and olmoe cannot say
       expressed_ = std::make_unique<const Expressed>(expressed());
     }
+    if (may_have_rope_factors(*expressed_)) held_.erase(kRopeFactors);
     wanted_ = foreign_tensors(expressed_->architecture, expressed_->config);
     require_tensors(path, "its header", held_, wanted_);
   }
@@ -81,7 +93,7 @@ class GgufModel : public ForeignModel {
       const json architecture = keys.value("general.architecture", json(""));
       if (embedding != held_.end() && architecture.is_string())
         keys.emplace(architecture.get<std::string>() + ".vocab_size", embedding->second.shape[0]);
-      return expressed_by_gguf(keys, names);
+      return expressed_by_gguf(keys, names, rope_factors_in(held_));
     });
   }
 
