@@ -13,7 +13,7 @@
 #include "data/formats/gguf/ggml_types.hpp"
 #include "data/formats/gguf/gguf.hpp"
 #include "data/formats/gguf/gguf_architectures.hpp"
-#include "data/formats/gguf/gguf_tokenizer.hpp"
+#include "data/tokenizer/gguf/gguf_tokenizer.hpp"
 #include "data/formats/safetensors.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/piece_files.hpp"

@@ -12,8 +12,8 @@
 #include "data/formats/gguf/gguf.hpp"
 #include "data/formats/gguf/gguf_file.hpp"
 #include "data/formats/gguf/gguf_model.hpp"
-#include "data/formats/gguf/gguf_tokenizer.hpp"
-#include "data/formats/gguf/gguf_vocabulary.hpp"
+#include "data/tokenizer/gguf/gguf_tokenizer.hpp"
+#include "data/tokenizer/gguf/gguf_vocabulary.hpp"
 #include "data/formats/huggingface/architectures.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/bpe_training.hpp"
@@ -535,6 +535,8 @@ TEST_CASE("keys of a GGUF file that we do not compute are refused by name", "[gg
         " cannot be used: rope.scaling.type is \"longrope\", which train_gpt lacks");
   CHECK(add_text("llama.rope.scaling.type", "yarn") == "NO FILE: ");
   CHECK(add("llama.rope.scaling.factor", 2.f) == "NO FILE: ");
+  CHECK(add("llama.rope.scaling.factor", 0.f) == "NO FILE: ");  // no factor for llama.cpp
+  CHECK(config_in(with_key(file, "llama.rope.scale_linear", 6, bytes_of(3.f))).rope_factor == 3);
   CHECK(contains(add("llama.rope.scaling.factor", .5f), "rope-factor is 0.5"));
   CHECK(contains(add("llama.rope.scaling.factor", std::nanf("")), "rope.scaling.factor is not a number"));
   CHECK(contains(add("llama.rope.scaling.attn_factor", 2.f), "attn_factor is 2.0; train_gpt has 1.0 only"));
@@ -793,8 +795,50 @@ TEST_CASE("a GGUF file is used like a folder of transformers", "[gguf]") {
   CHECK(contains(f.run("info m.gguf").out, "llama"));
   REQUIRE(f.run("export m.gguf --to hf --out hf").status == 0);
   CHECK(number(losses("hf")) == number(losses("run")));
-  CHECK(contains(f.run("train stories.txt --tokenizer m.gguf --steps 1 --out x").err, "m.gguf is a GGUF file, whose"));
   std::filesystem::create_directory(f.path("folder"));
   std::filesystem::copy(f.path("m.gguf"), f.path("folder/m.gguf"));
   CHECK(contains(f.run("eval folder --data stories.txt").err, "name its GGUF file, folder/m.gguf"));
+}
+
+TEST_CASE("a GGUF file is named for its tokenizer", "[gguf]") {
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --preset llama2 --tokenizer bpe:300 --steps 1 --out run" + kTiny).status == 0);
+  REQUIRE(f.run("export run --to gguf --out m.gguf").status == 0);
+  REQUIRE(f.run("export run --to hf --out hf").status == 0);
+  const auto trained = [&](const std::string& tokenizer) {
+    const std::string train = "train stories.txt --preset llama2 --steps 1 --force --out x --tokenizer ";
+    const Outcome o = f.run(train + tokenizer + kTiny);
+    INFO(o.err);
+    CHECK(o.status == 0);
+    return last_weights(f, "x");
+  };
+  CHECK((trained("m.gguf") == trained("hf/tokenizer.json")));
+  const auto tokens = [&](const std::string& tokenizer, const std::string& file) {
+    const Outcome o = f.run("tokenize stories.txt --force --out tokens --tokenizer " + tokenizer);
+    INFO(o.err);
+    CHECK(o.status == 0);
+    CHECK(f.has("tokens/" + file));
+    return f.read("tokens/train_000000.bin");
+  };
+  CHECK((tokens("m.gguf", "tokenizer.json") == tokens("hf/tokenizer.json", "tokenizer.json")));
+  CHECK(f.run("train tokens --preset llama2 --steps 1 --out again" + kTiny).status == 0);
+
+  f.write("my.model", read_file("test/reference/pieces/llama2.model"));
+  const std::string with_pieces = "train stories.txt --preset llama2 --tokenizer my.model --document-separator <s> ";
+  REQUIRE(f.run(with_pieces + "--steps 1 --out pieces" + kTiny).status == 0);
+  REQUIRE(f.run("export pieces --to gguf --out pieces.gguf").status == 0);
+  CHECK((tokens("pieces.gguf", "tokenizer.bin") == tokens("my.model", "tokenizer.model")));
+
+  REQUIRE(f.run("train stories.txt --preset llama2 --steps 1 --out bytes" + kTiny).status == 0);
+  REQUIRE(f.run("export bytes --to gguf --out bytes.gguf").status == 0);
+  CHECK((trained("bytes.gguf") == trained("byte")));
+  check_refused(f, "tokenize stories.txt --out other --tokenizer bytes.gguf", "token files need a byte-pair encoding");
+  f.write("cut.gguf", f.read("m.gguf").substr(0, 3000));
+  const std::string train = "train stories.txt --out other --tokenizer ";
+  check_refused(f, train + "cut.gguf", "cut.gguf cannot be used: it is truncated");
+  std::string t5 = f.read("m.gguf");
+  t5.replace(t5.find(text_of("tokenizer.ggml.model")) + 8 + 20 + 4 + 8, 4, "gptX");
+  f.write("t5.gguf", t5);
+  check_refused(f, train + "t5.gguf", "t5.gguf has a tokenizer that cannot be used: tokenizer.ggml.model = 'gptX'");
+  CHECK(!f.has("other"));
 }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "data/files/files.hpp"
+#include "data/files/gguf_keys.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/strings/format.hpp"
@@ -110,8 +111,8 @@ Tokenizer tokenizer_for(const TokenizeOptions& o, std::string& source) {
     const bool file = o.tokenizer != "byte" && o.tokenizer != "char";
     const Tokenizer found = file ? read_tokenizer(o.tokenizer, &source) : Tokenizer();
     if (found.bpe() || found.pieces()) return found.finding_special(o.finds_special);
-    throw std::invalid_argument("token files need a byte-pair encoding: --tokenizer bpe:4096, or a tokenizer.json or "
-                                "tokenizer.model");
+    throw std::invalid_argument("token files need a byte-pair encoding: --tokenizer bpe:4096, or a tokenizer.json, "
+                                "tokenizer.model or GGUF file that has one");
   }
   const Text text = read_text(o.data, o);
   std::vector<std::string> special = text.chat ? text.chat->special_names() : std::vector<std::string>();
@@ -189,13 +190,17 @@ size_t validation_of(const Tokenized& text, double fraction) {
   return after == text.documents.end() ? end : after->begin;
 }
 
-// Writes a tokenizer.json, or copies SentencePiece's or llama2.c's file under the name that `train` looks for.
-void write_tokenizer(const TokenizeOptions& o, const Tokenizer& tokenizer, const std::string& source) {
+// Returns a tokenizer.json, the bytes of SentencePiece's or llama2.c's file, or llama2.c's file for pieces from GGUF.
+std::string tokenizer_file(const Tokenizer& tokenizer, const std::string& source) {
   constexpr size_t kLargestFile = 1 << 28;
-  const std::string bytes = tokenizer.bpe() ? to_json(*tokenizer.bpe()) : read_file(source, kLargestFile);
-  const char* name = is_sentencepiece_model(bytes) ? "/tokenizer.model" : "/tokenizer.bin";
-  if (tokenizer.bpe()) name = "/tokenizer.json";
-  write_file(o.out + name, bytes);
+  if (tokenizer.bpe()) return to_json(*tokenizer.bpe());
+  return is_gguf(source) ? to_llama2c(*tokenizer.pieces()) : read_file(source, kLargestFile);
+}
+
+// Writes it under the name that `train` looks for.
+void write_tokenizer(const TokenizeOptions& o, const Tokenizer& tokenizer, const std::string& file) {
+  const char* name = is_sentencepiece_model(file) ? "/tokenizer.model" : "/tokenizer.bin";
+  write_file(o.out + (tokenizer.bpe() ? "/tokenizer.json" : name), file);
 }
 
 }  // namespace
@@ -206,6 +211,7 @@ void run_tokenize(const TokenizeOptions& o) {
   const std::vector<std::string> replaced = replaced_files(o);
   std::string source;
   const Tokenizer tokenizer = tokenizer_for(o, source);
+  const std::string file = tokenizer_file(tokenizer, source);
   const DocumentTokens around = around_documents(o, tokenizer);
   make_folder(o.out);
   for (const std::string& file : replaced) remove_output(file);
@@ -226,7 +232,7 @@ void run_tokenize(const TokenizeOptions& o) {
   }
   train.finish();
   val.finish();
-  write_tokenizer(o, tokenizer, source);
+  write_tokenizer(o, tokenizer, file);
   const auto count = [](size_t n, const char* what) { return counted(static_cast<double>(n), what); };
   std::printf("%s: %s: %s to train on in %s, %s to validate in %s (%s in %.1f s), vocabulary %d\n", o.out.c_str(),
               count(documents, "document").c_str(), count(train.total(), "token").c_str(),

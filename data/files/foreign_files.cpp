@@ -84,9 +84,6 @@ std::string foreign_model(std::string_view start) {
 
 std::string foreign_tokenizer(std::string_view start) {
   if (is_tiktoken(start)) return "is a file of tiktoken, as Llama 3 has it: name the tokenizer.json of the same model";
-  if (start.starts_with("GGUF"))
-    return "is a GGUF file, whose tokenizer belongs to its model: name it with --init-from, or write its "
-           "tokenizer.json with export --to hf";
   return git_pointer(start);
 }
 

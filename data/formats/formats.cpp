@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/files/gguf_keys.hpp"
 #include "data/formats/gguf/gguf.hpp"
 #include "data/formats/gguf/gguf_model.hpp"
 #include "data/formats/huggingface/huggingface.hpp"

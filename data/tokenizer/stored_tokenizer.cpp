@@ -10,8 +10,10 @@
 #include "character_files.hpp"
 #include "data/files/files.hpp"
 #include "data/files/foreign_files.hpp"
+#include "data/files/gguf_keys.hpp"
 #include "data/files/json.hpp"
 #include "data/strings/utf8.hpp"
+#include "data/tokenizer/gguf/gguf_vocabulary.hpp"
 #include "layers/config/enum_names.hpp"
 #include "llmc_tokenizer.hpp"
 #include "piece_files.hpp"
@@ -71,6 +73,7 @@ PieceTables tables_from_json(const json& j) {
 }
 
 Tokenizer read_tokenizer_file(const std::string& path) {
+  if (is_gguf(path)) return read_gguf_tokenizer(path);
   const std::string bytes = read_file(path, kLargestTokenizer);
   const std::string foreign = foreign_tokenizer(std::string_view(bytes).substr(0, kForeignStart));
   if (!foreign.empty()) throw std::runtime_error(path + " " + foreign);

@@ -13,7 +13,7 @@
 #include "ggml_types.hpp"
 #include "gguf_architectures.hpp"
 #include "gguf_rope.hpp"
-#include "gguf_tokenizer.hpp"
+#include "data/tokenizer/gguf/gguf_tokenizer.hpp"
 #include "gguf_windows.hpp"
 #include "layers/model/size.hpp"
 

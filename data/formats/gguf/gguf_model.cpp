@@ -11,7 +11,7 @@
 #include "gguf_architectures.hpp"
 #include "gguf_file.hpp"
 #include "gguf_rope.hpp"
-#include "gguf_vocabulary.hpp"
+#include "data/tokenizer/gguf/gguf_vocabulary.hpp"
 
 using nlohmann::json;
 
@@ -104,7 +104,5 @@ class GgufModel : public ForeignModel {
 };
 
 }  // namespace
-
-bool is_gguf(const std::string& path) { return start_of_file(path).starts_with("GGUF"); }
 
 std::unique_ptr<ForeignModel> open_gguf(const std::string& path) { return std::make_unique<GgufModel>(path); }

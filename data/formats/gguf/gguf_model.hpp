@@ -6,8 +6,5 @@
 
 #include "data/formats/foreign_model.hpp"
 
-// True for a file that begins like GGUF.
-bool is_gguf(const std::string& path);
-
 // Throws std::runtime_error if the file is damaged, or train_gpt does not have its model or its number formats.
 std::unique_ptr<ForeignModel> open_gguf(const std::string& path);

@@ -10,3 +10,6 @@
 // Throws std::runtime_error for keys of a wrong kind, and UnsupportedPart for a tokenizer that we do not have. Messages
 // name the file, `path`.
 Tokenizer tokenizer_in_gguf(const std::string& path, const nlohmann::json& keys);
+
+// The same for a file, of which it reads only the keys.
+Tokenizer read_gguf_tokenizer(const std::string& path);

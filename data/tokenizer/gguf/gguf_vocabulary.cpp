@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "data/files/gguf_keys.hpp"
 #include "data/files/json.hpp"
 #include "data/strings/errors.hpp"
 #include "data/strings/utf8.hpp"
@@ -279,4 +280,10 @@ Tokenizer tokenizer_in_gguf(const std::string& path, const json& keys) {
   } catch (const std::exception& error) {
     throw UnsupportedPart(path + " has a tokenizer that cannot be used: " + plain_text(error));
   }
+}
+
+Tokenizer read_gguf_tokenizer(const std::string& path) {
+  const InputFile file(path);
+  GgufCursor from(file);
+  return tokenizer_in_gguf(path, read_gguf_keys(from).values);
 }
