@@ -341,6 +341,19 @@ TEST_CASE("llama.cpp's own set of layers with a window is read", "[gguf]") {
   CHECK(contains(refusal(with_key(olmo, "olmo2.rope.freq_base_swa", 6, bytes_of(1e4f))),
                  "rope.freq_base_swa is 10000.0; train_gpt has 500000.0 only"));
   CHECK(refusal(with_key(olmo, "olmo2.rope.freq_base_swa", 6, bytes_of(5e5f))) == "NO FILE: ");
+
+  // Keys of the published OLMo 3 that say what llama.cpp computes without them.
+  c.rope_scaling = RopeScaling::yarn, c.rope_factor = 8, c.window_rope_theta = 5e5;
+  const std::string yarn = written(random_model(c));
+  const auto add = [&](const std::string& key, float number) {
+    return refusal(with_key(yarn, "olmo2.rope.scaling." + key, 6, bytes_of(number)));
+  };
+  CHECK(add("yarn_attn_factor", 1.2079441541679836f) == "NO FILE: ");
+  CHECK(add("yarn_beta_fast", 32) == "NO FILE: ");
+  CHECK(add("yarn_beta_slow", 1) == "NO FILE: ");
+  CHECK(add("yarn_ext_factor", 1) == "NO FILE: ");
+  CHECK(contains(add("yarn_attn_factor", 1), "yarn_attn_factor is 1.0; train_gpt has 1.2079"));
+  CHECK(contains(add("yarn_beta_fast", 16), "yarn_beta_fast is 16.0; train_gpt has 32.0 only"));
 }
 
 TEST_CASE("stretched RoPE comes back from a GGUF file", "[gguf]") {
