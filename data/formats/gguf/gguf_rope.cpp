@@ -169,7 +169,7 @@ Config with_llama3(Config c, double factor, double original, double slow, double
 }
 
 bool gives(const Config& c, const std::vector<double>& numbers) {
-  if (c.rope_original <= 0 || c.rope_slow <= 0 || c.rope_slow >= c.rope_fast) return false;
+  if (!(c.rope_slow > 0 && c.rope_slow < c.rope_fast)) return false;
   const std::vector<double> ours = divisors(c);
   for (size_t i = 0; i < numbers.size(); ++i)
     if (!(std::abs(1 / ours[i] - 1 / numbers[i]) <= kRounding)) return false;
@@ -183,7 +183,7 @@ std::optional<Config> with_ramp(const Config& c, const std::vector<double>& numb
   if (pairs.stretched == 0) return {};
   for (const int unit : {1024, 128, 8, 1}) {
     const double original = std::round(pairs.usual_original() / unit) * unit;
-    if (!(original < 1 << 30)) continue;
+    if (!(original > 0 && original < 1 << 30)) continue;
     if (const Config usual = with_llama3(c, factor, original, 1, 4); gives(usual, numbers)) return usual;
   }
   const double turns = c.context / (2 * std::numbers::pi);
