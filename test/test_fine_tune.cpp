@@ -224,12 +224,70 @@ TEST_CASE("weights are copied by name, and only norms may differ", "[tune]") {
     Model other(resolve(config), false);
     return message_of<std::runtime_error>([&] { copy_weights(other, from, "there"); });
   };
-  Config wide = tiny("gpt2"), no_positions = tiny("gpt2"), deep = tiny("gpt2");
-  wide.hidden = 32, no_positions.position = Position::none, deep.n_layer = 3;
+  Config wide = tiny("gpt2"), no_positions = tiny("gpt2"), deep = tiny("gpt2"), longer = tiny("gpt2");
+  wide.hidden = 32, no_positions.position = Position::none, deep.n_layer = 3, longer.context = 32;
   CHECK(contains(refusal(wide), "expected block.0.ffn.up.weight (32, 8), found block.0.ffn.up.weight (16, 8)"));
   CHECK(refusal(no_positions) ==
         "there does not fit this model: expected no further tensor, found embedding.position.weight (16, 8)");
   CHECK(contains(refusal(deep), "found no such tensor"));
+  CHECK(contains(refusal(longer), "embedding.position.weight (32, 8), found embedding.position.weight (16, 8)"));
+
+  Config shorter = tiny("gpt2");
+  shorter.context = 4;
+  Model cut(resolve(shorter), false);
+  CHECK(copy_weights(cut, from, "there") == "");
+  CHECK(std::equal(cut.p.position, cut.p.position + 4 * 8, from.p.position));
+  CHECK(cut.p.blocks[1].ffn.down.weight[3] == from.p.blocks[1].ffn.down.weight[3]);
+}
+
+TEST_CASE("the context of --init-from is the longest that takes half of the memory", "[tune]") {
+  TrainOptions o;
+  o.config = tiny("gpt2");
+  o.config.context = 1000;
+  const size_t need = memory_of_run(o).total();
+  CHECK(fitting_context(o, 2 * need) == 1000);
+  CHECK(fitting_context(o, 2 * need - 2) == 500);
+  o.config.context = 500;
+  const size_t half = memory_of_run(o).total();
+  o.config.context = 1000;
+  CHECK(fitting_context(o, 2 * half) == 500);
+  CHECK(fitting_context(o, 2 * half - 2) == 250);
+  CHECK(fitting_context(o, 1) == 62);
+  CHECK(fitting_context(o, 0) == 1000);  // nobody knows how much there is
+}
+
+TEST_CASE("the rate of --init-from follows from the width, unless the user says one", "[tune][program]") {
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --steps 2 --out first" + kSmall).status == 0);
+  const std::string tune = "train stories.txt --init-from first --steps 1 --warmup 0 --quiet --eval-every 0 --force ";
+  const std::string note = "NOTE     --lr is ", context = "NOTE     --context is 32, the model's\n";
+  const auto rate_of = [&](const std::string& more) {
+    const Outcome o = f.run(tune + "--out tuned " + more);
+    INFO(more << o.err);
+    REQUIRE(o.status == 0);
+    CHECK(contains(o.out, note) == !contains(more, "--lr"));
+    CHECK(contains(o.out, context) == !contains(more, "--context"));
+    return read_checkpoint_header(f.path("tuned/checkpoint.safetensors")).options.rate.lr;
+  };
+  CHECK(rate_of("") == .00094);  // 0.03 / 32
+  CHECK(rate_of("--lora 2") == .0094);
+  CHECK(rate_of("--lr 0.003") == .003);
+  CHECK(rate_of("--context 16") == .00094);
+  const Outcome plan = f.run(tune + "--dry-run --lora 2");
+  CHECK(contains(plan.out, note + "0.0094, for fine-tuning adapters: 0.3 / channels\n"));
+  CHECK(contains(f.run(tune + "--dry-run").out, note + "0.00094, for fine-tuning a whole model: 0.03 / channels\n"));
+  const Outcome more = f.run("train --out tuned --resume --steps 2");
+  CHECK(more.status == 0);
+  CHECK_FALSE(contains(more.out, "NOTE     --"));
+  CHECK(contains(f.run("train --config tuned/config.toml --out again").out, "rate     0.00094,"));
+  CHECK_FALSE(contains(f.run("train stories.txt --dry-run").out, note));
+  const Outcome compared = f.run("compare stories.txt --init-from first --steps 2 --batch 2 --eval-batches 1 --out c "
+                                 "--grid lora=0,2");
+  INFO(compared.err);
+  CHECK(compared.status == 0);
+  CHECK(contains(compared.out, "NOTE: --lr is 0.00094, "));
+  CHECK(contains(compared.out, "NOTE: --lr is 0.0094, "));
+  CHECK_FALSE(contains(f.run("compare stories.txt --init-from first --grid lr=1e-3,1e-2 --dry-run").out, "--lr is "));
 }
 
 TEST_CASE("a run trains only what it was told to, and goes on so when resumed", "[tune]") {

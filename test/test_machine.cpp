@@ -191,6 +191,28 @@ TEST_CASE("a model that needs more memory than `ulimit` allows is refused in one
   }
 }
 
+TEST_CASE("--init-from takes a context that fits into the memory, and a comparison asks for one", "[machine][tune]") {
+  if (std::getenv("SANITIZED")) return;
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --steps 1 --warmup 0 --position rope --context 8192 --batch 1 --layers 1 --heads 1 "
+                "--channels 8 --eval-every 0 --quiet --out r").status == 0);
+  const auto limited = [&](const std::string& words) {
+    return run_with(f, words + " --init-from r --batch 64 --threads 1 --dry-run", [] {
+      const rlimit limit{600 * kMB, 600 * kMB};
+      setrlimit(RLIMIT_AS, &limit);
+    });
+  };
+  const Outcome o = limited("train stories.txt");
+  INFO(o.out << o.err);
+  CHECK(o.status == 0);
+  CHECK(contains(o.out, "NOTE     --context is 4096: the model's 8192 would need 532 MB of memory, and half of 629 MB "
+                        "is the most that is chosen\n"));
+  CHECK(contains(limited("train stories.txt --context 512").out, "x context 512)"));
+  const Outcome compared = limited("compare stories.txt --grid norm=layernorm,rmsnorm");
+  CHECK(compared.status == 1);
+  CHECK(contains(compared.err, "the whole context of r, 8192 tokens, needs more than half of the memory: "));
+}
+
 TEST_CASE("a run whose threads cannot be started has the fingerprint of its text, and resumes", "[machine]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --steps 4 --save-every 2" + kTiny + "--out ";

@@ -168,6 +168,13 @@ void note_options(Comparison& c, const TrainOptions& o) {
   c.most_tokens = std::max(c.most_tokens, tokens);
 }
 
+// The context must not depend on the memory of the machine that trains a run.
+void require_context(const Command& run, const TrainOptions& o, const CheckpointHeader& from) {
+  if (const int whole = from.options.config.context; !run.said("context") && o.config.context != whole)
+    throw std::invalid_argument("the whole context of " + o.init_from + ", " + std::to_string(whole) +
+                                " tokens, needs more than half of the memory: say --context");
+}
+
 void check_cells(Comparison& c) {
   std::map<std::string, std::string> cell_of;  // key: a model and its training options, as TOML
   for (const GridCell& cell : c.grid.cells) {
@@ -181,9 +188,13 @@ void check_cells(Comparison& c) {
       for (const Point& point : c.tuning.combinations()) {
         std::vector<GridKey> keys = cell.keys;
         for (const GridKey& tuned : c.tuning.keys(point)) keys.push_back(tuned);
-        const TrainOptions tuned = options_on_checkpoint(c.words, keys, from);
+        const Command run = parse_words(c.words, keys);
+        const TrainOptions tuned = on_top_of_checkpoint(run, from).train;
         resolved(with_vocabulary(tuned).config);
+        if (!tuned.init_from.empty()) require_context(run, tuned, from);
         note_options(c, tuned);
+        const std::string note = note_on_rate(run, tuned);
+        if (!note.empty() && !contains(c.notes, note)) c.notes.push_back(note);
       }
     } catch (const std::bad_alloc&) {
       throw;
@@ -210,7 +221,7 @@ InputHashes hash_inputs(Comparison& c) {
     const InputHashes text = hash_text(o, data);
     if (hashes.empty()) {
       hashes = text;
-      c.notes = data.notes;
+      c.notes.insert(c.notes.end(), data.notes.begin(), data.notes.end());
     }
     if (!changed_input(hashes, text).empty())
       throw std::invalid_argument("cells " + c.grid.cells[0].name + " and " + cell.name +

@@ -74,7 +74,7 @@ struct Comparison {
   bool trains = true;              // false: only reads the runs of all processes
   std::vector<TrainOptions> planned;  // options of each cell, with each value of --tune
   InputHashes inputs;                 // what all runs read
-  std::vector<std::string> notes;     // about the text
+  std::vector<std::string> notes;     // for the user
   double target = RunResult::kUnknown;
   double fewest_tokens = 0, most_tokens = 0;  // tokens that a run trains on
   Amount trained;                             // all runs that have ended

@@ -166,7 +166,8 @@ void describe_schedule(TrainTable& t) {
   const auto rate = [](auto member) { return in(&TrainOptions::rate, member); };
   const Traits traits = {.common = true, .may_change = true, .schedule = true},
                more = {.may_change = true, .schedule = true};
-  t.number("lr", rate(&LearningRate::lr), 0, 1e6, "peak learning rate", traits);
+  t.number("lr", rate(&LearningRate::lr), 0, 1e6, "peak learning rate (with --init-from: 0.03 / channels)",
+           traits);
   t.number("min-lr", &TrainOptions::min_lr, 0, 1e6, "final learning rate (default: lr / 10)", more, {kDecays});
   const auto set_warmup = [](TrainOptions& o, const std::string& text) {  // "200", or "20%"
     const bool share = text.ends_with('%');

@@ -7,6 +7,7 @@
 
 #include "data/run_directory/checkpoint.hpp"
 #include "data/strings/format.hpp"
+#include "step_inputs.hpp"
 
 namespace {
 
@@ -14,6 +15,12 @@ namespace {
 std::string listed(const std::vector<std::string>& names) {
   return counted(static_cast<double>(names.size()), "tensor") + " of norms (" + names[0] +
          (names.size() > 1 ? ", ...)" : ")");
+}
+
+// True for learned positions of which the model has fewer.
+bool is_cut(const TensorSpec& spec, const TensorSpec& longer) {
+  return spec.name == "embedding.position.weight" && spec.shape[0] < longer.shape[0] &&
+         spec.shape[1] == longer.shape[1];
 }
 
 }  // namespace
@@ -27,7 +34,7 @@ std::string copy_weights(Model& model, const Model& from, const std::string& pat
   std::vector<std::string> added, dropped;
   for (const TensorSpec& spec : model.table) {
     const auto found = theirs.find(spec.name);
-    if (found != theirs.end() && found->second->shape == spec.shape) {
+    if (found != theirs.end() && (found->second->shape == spec.shape || is_cut(spec, *found->second))) {
       std::copy_n(from.weights.get() + found->second->offset, spec.size(), model.weights.get() + spec.offset);
       theirs.erase(found);
       continue;
@@ -44,4 +51,16 @@ std::string copy_weights(Model& model, const Model& from, const std::string& pat
   if (!dropped.empty()) text = "dropped " + listed(dropped);
   if (!added.empty()) text += (text.empty() ? "" : "; ") + listed(added) + " start new";
   return text;
+}
+
+double fine_tuning_rate(const Config& config) {
+  constexpr double kWhole = .03, kAdapters = .3;
+  return std::stod(format("%.1e", (config.lora_rank > 0 ? kAdapters : kWhole) / config.channels));
+}
+
+int fitting_context(const TrainOptions& options, size_t memory) {
+  constexpr int kShortest = 64;  // tokens; if even these do not fit, the run is refused
+  TrainOptions o = options;
+  while (o.config.context > kShortest && memory > 0 && memory_of_run(o).total() > memory / 2) o.config.context /= 2;
+  return o.config.context;
 }

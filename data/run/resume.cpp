@@ -9,14 +9,17 @@
 
 #include "data/files/files.hpp"
 #include "data/formats/huggingface/peft.hpp"
+#include "data/host/machine.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/options/toml.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "fine_tune.hpp"
 #include "inputs.hpp"
 #include "schedule.hpp"
+#include "step_inputs.hpp"
 #include "unused_options.hpp"
 
 namespace fs = std::filesystem;
@@ -75,6 +78,16 @@ std::string without_derived(const std::string& settings, const Command& command)
   return without(derived, settings);
 }
 
+// Returns a model's settings with a context that fits into memory and a rate for fine-tuning, unless the user says
+// them.
+std::string with_choices(const std::string& settings, const Command& command, TrainOptions o) {
+  o.config = resolved(with_vocabulary(o).config);
+  std::string text = settings;
+  if (!command.said("context"))
+    text = without({"context"}, text) + "context = " + toml(fitting_context(o, detect_machine().memory)) + "\n";
+  return command.said("lr") ? text : text + "lr = " + toml(fine_tuning_rate(o.config)) + "\n";
+}
+
 Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   const std::string& from = command.train.init_from;
   header = read_checkpoint_header(find_checkpoint(from));
@@ -83,8 +96,9 @@ Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
                       "\ndocument-separator = " + toml(header.options.separator) + "\n";
   if (const ChatTemplate* chat = header.options.chat)
     model += "chat-template = " + toml(std::string(chat->name)) + "\n";
-  // Leave out what the new run does not read. Otherwise it would be reported to the user, who did not give it.
   const Command all = parse_on_top(command, model);
+  model = with_choices(model, command, all.train);
+  // Leave out what the new run does not read. Otherwise it would be reported to the user, who did not give it.
   const Command merged = parse_on_top(command, without(unused_option_names(all.train), model));
   if (merged.train.tokenizer != tokenizer)
     throw std::invalid_argument(from + " was trained with --tokenizer " + tokenizer +
@@ -113,6 +127,23 @@ TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
                                    const std::vector<std::pair<std::string, std::string>>& more,
                                    CheckpointHeader& header) {
   return on_top_of_checkpoint(parse_words(words, more), header).train;
+}
+
+std::string note_on_rate(const Command& given, const TrainOptions& o) {
+  if (given.train.resume || given.train.init_from.empty() || given.said("lr")) return "";
+  return "--lr is " + toml(o.rate.lr) + ", for fine-tuning " +
+         (o.config.lora_rank > 0 ? "adapters: 0.3 / channels" : "a whole model: 0.03 / channels");
+}
+
+std::string note_on_context(const Command& given, const TrainOptions& o, const CheckpointHeader& from) {
+  if (given.train.resume || given.train.init_from.empty() || given.said("context")) return "";
+  TrainOptions whole = o;
+  whole.config.context = from.options.config.context;
+  const std::string text = "--context is " + std::to_string(o.config.context);
+  if (o.config.context == whole.config.context) return text + ", the model's";
+  return text + ": the model's " + std::to_string(whole.config.context) + " would need " +
+         format_bytes(memory_of_run(whole).total()) + " of memory, and half of " +
+         format_bytes(detect_machine().memory) + " is the most that is chosen";
 }
 
 void make_paths_absolute(TrainOptions& o) {

@@ -16,6 +16,11 @@ TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
                                    const std::vector<std::pair<std::string, std::string>>& more,
                                    CheckpointHeader& header);
 
+// Return what on_top_of_checkpoint() chose for --init-from because the command line leaves it open: the learning rate,
+// and a context that fits into memory. "" if it chose nothing. `o` are the options in force, `from` is the checkpoint.
+std::string note_on_rate(const Command& given, const TrainOptions& o);
+std::string note_on_context(const Command& given, const TrainOptions& o, const CheckpointHeader& from);
+
 // Makes the paths in a run's options independent of the current folder. Leaves "-" as it is.
 void make_paths_absolute(TrainOptions& options);
 
