@@ -11,7 +11,8 @@ must be classes of transformers; OWN must come with modeling_train_gpt.py.
 Chats: a model of conversations, exported, has the tokens of `train_gpt tokenize` for a conversation by
 apply_chat_template, and writes the greedy answer of `sample`.
 
-LoRA: the adapters of a run, read by `peft` beside the exported model, give the run's logits.
+LoRA: the adapters of a run, read by `peft` beside the exported model, give the run's logits. Adapters that `peft` makes
+with random values on each class of transformers have its logits in `train_gpt eval`, and go back with the same values.
 
 In: `transformers` makes a model of each class with random weights; the logits of `train_gpt eval` must be its own. So
 must they be when config.json lacks any of its keys, has another value there or more keys, unless `train_gpt` refuses
@@ -35,7 +36,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 import transformers as hf
-from peft import PeftModel
+from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
 
 from checks import Checks, side_by_side
@@ -382,6 +383,32 @@ class Exchange(Checks):
         merged = self.compare_logits(f"{name} merged", self.load(name), self.tokenizer())
         print(f"lora {name:24}{base:.4f} -> {loss:.4f}  logits {error:.0e}, merged {merged:.0e}", flush=True)
 
+    def adapters_in(self, name, config, plain):
+        """LoRA: adapters that `peft` makes for all linear layers of a class, also scaled by its rank's root."""
+        self.make(config)
+        base = self.load(name)
+        settings = LoraConfig(
+            r=3, lora_alpha=7, use_rslora=not plain, target_modules="all-linear", task_type="CAUSAL_LM"
+        )  # fmt: skip
+        model = get_peft_model(base, settings, autocast_adapter_dtype=False).eval()
+        with torch.no_grad():
+            for key, w in model.named_parameters():
+                if "lora_" in key:
+                    w.copy_((torch.randn_like(w) * 0.1).float())
+        model.float().save_pretrained(self.folder / "adapters")
+        model.double()
+        loss = self.loss_of_eval("adapters")
+        error = self.compare_logits(f"{name} adapters in", model, byte_tokenizer())
+        self.must("export adapters --to hf --out again --force")
+        first, second = (load_file(self.folder / f / "adapter_model.safetensors") for f in ("adapters", "again"))
+        same = first.keys() == second.keys() and all(torch.equal(w.float(), second[k]) for k, w in first.items())
+        self.check(f"{name}: adapters go back", same, f"{first.keys() ^ second.keys() or 'other values'}")
+        again = PeftModel.from_pretrained(self.load(name), self.folder / "again").eval().double()
+        self.compare_logits(f"{name} adapters back", again, byte_tokenizer())
+        self.must(f"train text.txt --init-from adapters --steps 1 --lr 0 --batch {B} --quiet --eval-every 0 --out more")
+        self.check(f"{name}: training goes on", abs(self.loss_of_eval("more") - loss) < 1e-4, "another loss")
+        print(f"peft {name:24}{len(first) // 2:3} adapters  loss {loss:.4f}  logits {error:.0e}", flush=True)
+
     def chat(self, name, options):
         def turns(n, texts):
             return [{"role": ("user", "assistant")[i % 2], "content": texts[(n + i) % len(texts)]} for i in range(2)]
@@ -412,7 +439,8 @@ class Exchange(Checks):
             self.check(f"{name}: answer to {asked!r}", same, f"{got.tolist()}, and {want}")
         return f"{len(conversations)} conversations"
 
-    def come_in(self, name, config):
+    def make(self, config):
+        """Writes a model of this class with random weights, which reads bytes."""
         torch.manual_seed(17)
         config.vocab_size = 256
         config.bos_token_id = config.eos_token_id = config.pad_token_id = None
@@ -421,8 +449,11 @@ class Exchange(Checks):
             for w in model.parameters():
                 w.copy_(torch.randn_like(w) * 0.3 if w.ndim > 1 else w + torch.randn_like(w) * 0.2)
         model.save_pretrained(self.folder / "hf")
+
+    def come_in(self, name, config):
+        self.make(config)
         model, loss = self.load(name), self.loss_of_eval("hf")
-        bytes_alone = type("Bytes", (), {"__call__": lambda self, text: {"input_ids": list(text.encode())}})()
+        bytes_alone = byte_tokenizer()
         error = self.compare_logits(f"{name} in", model, bytes_alone)
         self.goes_back(name)
         tried = self.perturb(name, model, bytes_alone)
@@ -474,6 +505,10 @@ class Exchange(Checks):
         return f"{same} times with another config.json, {refused} refused"
 
 
+def byte_tokenizer():
+    return type("Bytes", (), {"__call__": lambda self, text: {"input_ids": list(text.encode())}})()
+
+
 def variants(whole):
     """(what, key, file): a config.json without each key, with null there, with another value, and with more keys."""
     for key, value in whole.items():
@@ -502,6 +537,8 @@ def other(value):
 JOBS = {n: lambda c, n=n, o=o: c.out(n, o, False) for n, o in CLASSES.items()}
 JOBS |= {n: lambda c, n=n, o=o: c.out(n, o, True) for n, o in OWN.items()}
 JOBS |= {f"lora-{n}": lambda c, n=n, o=o: c.adapters(n, o) for n, o in CLASSES.items()}
+IN_PEFT = [n for n in MADE if n not in MIXTURES]  # peft's all-linear has no experts
+JOBS |= {f"peft-{n}": lambda c, n=n, i=i: c.adapters_in(n, MADE[n], i % 2 == 0) for i, n in enumerate(IN_PEFT)}
 JOBS |= {f"chat-{n}": lambda c, n=n, o=o: c.chat(n, o) for n, o in CHATS.items()}
 JOBS |= {f"in-{n}": lambda c, n=n, o=o: c.come_in(n, o) for n, o in MADE.items()}
 

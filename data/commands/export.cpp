@@ -8,6 +8,7 @@
 
 #include "data/files/files.hpp"
 #include "data/formats/formats.hpp"
+#include "data/formats/huggingface/huggingface.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 
@@ -82,8 +83,10 @@ int end_of_text(const CheckpointHeader& header) {
 }
 
 // Returns the number type to write: the one that was asked for, or the one that the model came in.
-std::string exported_dtype(const ExportOptions& options, const Format& format, const CheckpointHeader& header) {
+std::string exported_dtype(const ExportOptions& options, const Format& format, const TrainedModel& trained) {
   if (!options.dtype.empty()) return options.dtype;
+  if (trained.model.config.lora_rank > 0) return format.dtypes[0];  // the model's type is not its adapters'
+  const CheckpointHeader& header = trained.header;
   const bool known = std::find(format.dtypes.begin(), format.dtypes.end(), header.came_dtype) != format.dtypes.end();
   return known ? header.came_dtype : format.dtypes[0];
 }
@@ -101,9 +104,10 @@ void run_export(const ExportOptions& options) {
   const ExportedModel exported{trained.model,
                                tokenizer,
                                name_of_checkpoint(options.checkpoint, trained.path),
-                               exported_dtype(options, format, trained.header),
+                               exported_dtype(options, format, trained),
                                end_of_text(trained.header),
                                chat ? jinja_of(*chat, tokenizer) : "",
+                               whole_model_of(trained.header.options.init_from),
                                trained.header.companions,
                                trained.header.came_dtype};
   check_dtype(format, exported.dtype);

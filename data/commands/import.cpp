@@ -6,6 +6,7 @@
 
 #include "data/files/foreign_files.hpp"
 #include "data/formats/formats.hpp"
+#include "data/formats/huggingface/peft_model.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"
@@ -19,7 +20,10 @@ void run_import(const ImportOptions& options) {
   if (!format)
     throw std::invalid_argument(options.path + " is no model that train_gpt reads: a GGUF file, or a folder of "
                                                "transformers, llm.c or llama2.c");
-  const TrainedModel from = load_trained_model(options.path);
+  if (!options.base.empty() && !has_adapters(options.path))
+    throw std::invalid_argument("--base is for a folder with adapters, and " + options.path + " is none: leave it out");
+  const TrainedModel from =
+      options.base.empty() ? load_trained_model(options.path) : load_adapted_model(options.path, options.base);
   std::string out = options.out;
   const DirectoryLock lock = claim_directory(out, "");
   prepare_run_directory(out, options.force);

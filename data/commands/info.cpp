@@ -256,7 +256,7 @@ void run_info(const Command& command) {
   options = with_vocabulary(options);
   options.config = resolved(options.config);
   if (options.config.lora_rank > 0 && !command.info_needs_checkpoint)
-    options.config.lora_shared = joined_matrices(options.config);
+    options.config.lora_shared = joined_matrices(options.config, {});
   Layout layout;
   declare_model(layout, options.config);
   std::vector<TensorSpec> table = layout.table();

@@ -21,6 +21,7 @@ class ForeignModel {
   virtual Tokenizer tokenizer() const = 0;   // throws std::runtime_error if none can be read
   virtual CompanionFiles companions() const { return {}; }
   virtual std::string dtype() const { return ""; }  // of the weights, as in --dtype; "" if export need not know
+  virtual std::string base() const { return ""; }  // the folder of the model that adapters belong to; "" without any
   // Fills the weights of a model with this Config. Throws if a number is not finite.
   virtual void load(Model& model) const = 0;
 };
@@ -33,6 +34,7 @@ struct ExportedModel {
   std::string dtype;  // one of Format::dtypes
   int end = -1;                    // the token that ends a text or an answer; -1: as the tokenizer says
   std::string chat_template = {};  // in Jinja, for a model that has learned conversations
+  std::string base = {};  // the folder of the model that its adapters were trained on; "" if unknown
   // If the model came from another program:
   CompanionFiles companions = {};
   std::string came_dtype = {};

@@ -152,6 +152,7 @@ void describe_corpus(SettingTable<CorpusOptions>& t) {
 void describe_import(SettingTable<ImportOptions>& t) {
   t.text("from", &ImportOptions::path, "PATH", "model of another program: a file or folder",
          {.required = true, .positional = true});
+  t.text("base", &ImportOptions::base, "DIR", "folder of the model that adapters in PATH belong to");
   t.text("out", &ImportOptions::out, "DIR", "run directory", {.required = true});
   t.flag("force", &ImportOptions::force, "overwrite what is in --out");
 }

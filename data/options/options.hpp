@@ -103,6 +103,7 @@ struct EvalOptions : TextFiles {
 
 struct ImportOptions {
   std::string path, out;
+  std::string base;  // the folder of the model that adapters belong to
   bool force = false;
 };
 

@@ -5,6 +5,7 @@
 
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
+#include "data/formats/huggingface/huggingface.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
@@ -24,6 +25,14 @@ uint64_t hash_file(const std::string& path) {
     hash = hash_bytes(hash, block.data(), bytes);
   }
   return hash;
+}
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_regular_file()) files.push_back(entry.path().string());
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 std::string name_in(const std::string& hash) { return hash.substr(hash.find(' ') + 1); }
@@ -49,10 +58,10 @@ std::string hash_weights(const std::string& init_from) {
   const std::string found = find_checkpoint(init_from);
   std::vector<std::string> files = {found};
   if (fs::is_directory(found)) {
-    files.clear();
-    for (const auto& entry : fs::directory_iterator(found))
-      if (entry.is_regular_file()) files.push_back(entry.path().string());
-    std::sort(files.begin(), files.end());
+    files = files_in(found);
+    const std::string base = whole_model_of(found);
+    if (!base.empty() && base != absolute_path(found))
+      for (const std::string& file : files_in(base)) files.push_back(file);
   }
   uint64_t hash = 0;
   for (const std::string& file : files)

@@ -167,7 +167,7 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
   if (data.chat) o.chat = data.chat;
   set_vocabulary(o.config, data.tokenizer.vocabulary());
   o.config = resolved(o.config);
-  if (o.config.lora_rank > 0 && !o.resume) o.config.lora_shared = joined_matrices(o.config);
+  if (o.config.lora_rank > 0 && !o.resume) o.config.lora_shared = joined_matrices(o.config, from.companions);
   if (o.resume && from.data_fingerprint != data.fingerprint)
     throw std::invalid_argument("cannot resume " + o.out + ": the text is not the one the run was trained on");
   if (o.epochs > 0) o.steps = steps_of_epochs(data, o.config.context, uint64_t(o.batch) * o.accumulate, o.epochs);

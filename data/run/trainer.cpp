@@ -51,7 +51,8 @@ std::string go_to_start(Trainer& t) {
   }
   initialize(t.model, t.options().seed);
   if (!t.options().init_from.empty()) {
-    const TrainedModel from = load_trained_model(find_checkpoint(t.options().init_from));
+    TrainedModel from = load_trained_model(find_checkpoint(t.options().init_from));
+    if (t.model.config.lora_rank == 0 && from.model.config.lora_rank > 0) from.model = merged(from.model);
     norms = copy_weights(t.model, from.model, from.path);
     require_same_weights(t.options());
   }

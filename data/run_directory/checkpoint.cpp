@@ -15,6 +15,7 @@
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/formats/formats.hpp"
+#include "data/formats/huggingface/huggingface.hpp"
 #include "data/formats/safetensors.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/version.hpp"
@@ -230,31 +231,36 @@ Buffer copy_of(const float* x, size_t n) {
 
 // ---- models of other programs ----------------------------------------------------------------------------
 
-CheckpointHeader imported_header(const std::string& path, const Format& format) {
-  const std::unique_ptr<ForeignModel> from = format.open(path);
+// `folder` says whether the format is a folder, or a file.
+CheckpointHeader imported_header(const ForeignModel& from, const std::string& path, bool folder) {
   CheckpointHeader h;
-  h.options.preset = from->preset();
-  h.options.config = from->config();
-  h.tokenizer = from->tokenizer();
+  h.options.preset = from.preset();
+  h.options.config = from.config();
+  h.options.init_from = from.base();
+  h.tokenizer = from.tokenizer();
   h.options.tokenizer = name_of_kind(h.tokenizer.kind());
-  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::absolute(path).parent_path();
-  if (h.tokenizer.reads_token_files())
-    h.options.tokenizer = fs::absolute(format.folder ? folder : fs::path(path)).lexically_normal().string();
+  if (h.tokenizer.reads_token_files()) {
+    const fs::path model = from.base().empty() ? path : from.base();
+    const bool inside = folder && !fs::is_directory(model);
+    h.options.tokenizer = fs::absolute(inside ? fs::absolute(model).parent_path() : model).lexically_normal().string();
+  }
   h.options.separator = h.tokenizer.separator();
-  h.companions = from->companions();
-  h.came_dtype = from->dtype();
-  if (h.tokenizer.vocabulary() > from->config().vocab_size)
+  h.companions = from.companions();
+  h.came_dtype = from.dtype();
+  if (h.tokenizer.vocabulary() > from.config().vocab_size)
     throw std::runtime_error(path + " has a tokenizer with more tokens than its model");
   return h;
 }
 
-void import_weights(const std::string& path, const Format& format, Model& model, const Buffer* state) {
-  if (state) throw std::runtime_error(path + " holds no optimizer state to resume from");
-  const std::unique_ptr<ForeignModel> from = format.open(path);
+CheckpointHeader imported_header(const std::string& path, const Format& format) {
+  return imported_header(*format.open(path), path, format.folder);
+}
+
+void import_weights(const std::string& path, const ForeignModel& from, Model& model) {
   Layout layout;
-  declare_model(layout, from->config());
+  declare_model(layout, from.config());
   require_same_tensors(path, layout.table(), model.table);
-  from->load(model);
+  from.load(model);
 }
 
 }  // namespace
@@ -310,7 +316,10 @@ CheckpointHeader verify_checkpoint(const std::string& path) {
 }
 
 void load_checkpoint(const std::string& path, Model& model, Buffer* state) {
-  if (const Format* format = format_of(path)) return import_weights(path, *format, model, state);
+  if (const Format* format = format_of(path)) {
+    if (state) throw std::runtime_error(path + " holds no optimizer state to resume from");
+    return import_weights(path, *format->open(path), model);
+  }
   CheckpointFile file = open_checkpoint(path);
   require_same_tensors(path, file.table, model.table);
   if (state && !file.header.optimizer) throw std::runtime_error(path + " holds no optimizer state to resume from");
@@ -332,6 +341,13 @@ void load_checkpoint(const std::string& path, Model& model, Buffer* state) {
   };
   require_finite(model.table, model.weights.get());
   if (state) require_finite(of_state, state->get());
+}
+
+TrainedModel load_adapted_model(const std::string& adapters, const std::string& base) {
+  const std::unique_ptr<ForeignModel> from = open_adapted(adapters, base);
+  TrainedModel trained{adapters, imported_header(*from, adapters, true), Model(from->config(), false)};
+  import_weights(adapters, *from, trained.model);
+  return trained;
 }
 
 TrainedModel load_trained_model(const std::string& path) {

@@ -38,6 +38,9 @@ struct TrainedModel {
 };
 TrainedModel load_trained_model(const std::string& path);
 
+// Loads adapters of peft on a base: both are folders.
+TrainedModel load_adapted_model(const std::string& adapters, const std::string& base);
+
 // Reads the weights, and the optimizer's state if `state` is given, into a model with tensors of the same names,
 // shapes and optimizers. Otherwise throws std::runtime_error that names the first tensor that differs.
 void load_checkpoint(const std::string& path, Model& model, Buffer* state);

@@ -100,7 +100,7 @@ void refuse_foreign(const std::string& file) {
 
 void refuse_foreign_model(const std::string& path) {
   if (!fs::is_directory(path)) return refuse_foreign(path);
-  for (const char* ours : {"model.safetensors", "model.safetensors.index.json"})
+  for (const char* ours : {"model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"})
     if (fs::exists(fs::path(path) / ours)) return;
   for (const char* ours : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
     if (fs::exists(fs::path(path) / ours) && format_of(path)) return;

@@ -70,6 +70,15 @@ const Architecture* architecture_of(const CompanionFiles& files) {
   return file.is_null() ? nullptr : find_architecture(file);
 }
 
+const Architecture& class_of(const Config& config, const CompanionFiles& files) {
+  if (const Architecture* came = architecture_of(files)) try {
+      expressed(config, {*came});
+      return *came;
+    } catch (const std::invalid_argument&) {  // the model has changed since
+    }
+  return expressed(config).architecture;
+}
+
 std::string config_text(const CompanionFiles& files, const Architecture& architecture, const Config& config,
                         const json& own, const json& decided, bool changed_dtype) {
   const json came = came_as(files);

@@ -20,6 +20,10 @@ CompanionFiles read_companions(const std::string& folder);
 // Returns the class that the model came as, or null.
 const Architecture* architecture_of(const CompanionFiles& files);
 
+// Returns the class as which a model goes back: the one that it came as if that can still express it, or else the first
+// one that can. Throws std::invalid_argument if none can.
+const Architecture& class_of(const Config& config, const CompanionFiles& files);
+
 // Returns the text of config.json for a model of this class. `own` is what train_gpt writes for it. If the model came
 // as this class, the text is the one that it came with, except for the values that have changed since and those in
 // `decided`. It says the number type if it did before, or if that has changed.

@@ -24,6 +24,7 @@
 #include "layers/model/size.hpp"
 #include "modeling.hpp"
 #include "peft.hpp"
+#include "peft_model.hpp"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -106,6 +107,7 @@ class HuggingFaceModel : public ForeignModel {
 
   const Config& config() const override { return config_; }
   const char* preset() const override { return architecture_->preset; }
+  const Architecture& architecture() const { return *architecture_; }
   Tokenizer tokenizer() const override;
   CompanionFiles companions() const override { return read_companions(folder_); }
   std::string dtype() const override;
@@ -165,10 +167,31 @@ void HuggingFaceModel::load(Model& model) const {
 
 }  // namespace
 
-bool is_huggingface_folder(const std::string& path) { return fs::is_regular_file(path + kConfig); }
+bool is_huggingface_folder(const std::string& path) {
+  return fs::is_regular_file(path + kConfig) || has_adapters(path);
+}
 
 std::unique_ptr<ForeignModel> open_huggingface(const std::string& folder) {
+  if (has_adapters(folder)) return open_adapted(folder, base_of_adapters(folder));
   return std::make_unique<HuggingFaceModel>(folder);
+}
+
+std::unique_ptr<ForeignModel> open_adapted(const std::string& adapters, const std::string& base) {
+  if (!fs::is_regular_file(base + kConfig)) throw std::runtime_error(base + " is no folder of a model of transformers");
+  if (base != adapters && has_adapters(base))
+    throw std::runtime_error(base + " holds adapters itself: write the model with export --lora-merge first");
+  auto model = std::make_unique<HuggingFaceModel>(base);
+  const Architecture& architecture = model->architecture();
+  return open_adapters(adapters, std::move(model), base, architecture);
+}
+
+std::string whole_model_of(const std::string& folder) {
+  if (folder.empty() || !is_huggingface_folder(folder)) return "";
+  try {
+    return absolute_path(has_adapters(folder) ? base_of_adapters(folder) : folder);
+  } catch (const std::runtime_error&) {
+    return "";
+  }
 }
 
 // ---- writing ---------------------------------------------------------------------------------------------

@@ -9,11 +9,17 @@
 
 struct Architecture;
 
-// True for a folder with a config.json.
+// True for a folder with a config.json, or with an adapter_config.json of peft.
 bool is_huggingface_folder(const std::string& path);
 
-// Throws std::runtime_error if the folder is damaged or train_gpt does not have its model.
+// Throw std::runtime_error if the folder is damaged or train_gpt does not have its model. Adapters are opened on the
+// base that they name, or on another one.
 std::unique_ptr<ForeignModel> open_huggingface(const std::string& folder);
+std::unique_ptr<ForeignModel> open_adapted(const std::string& adapters, const std::string& base);
+
+// Returns the folder of transformers that has the whole weights of this folder's model: the base of adapters, or the
+// folder itself. "" if it is none, or if the base is not here.
+std::string whole_model_of(const std::string& folder);
 
 // Throws std::invalid_argument if a weight is too large for the number type.
 void check_huggingface(const ExportedModel& exported);

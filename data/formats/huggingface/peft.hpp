@@ -1,14 +1,14 @@
 #pragma once
-// Adapters (layers/linear/lora.hpp) in the layout of Hugging Face's peft: adapter_config.json and
-// adapter_model.safetensors, in the folder of their base model.
+// Writes adapters (layers/linear/lora.hpp) in the layout of Hugging Face's peft: adapter_config.json and
+// adapter_model.safetensors. peft_model.hpp reads them.
 
 #include <string>
 
 #include "data/formats/foreign_model.hpp"
 
 // Returns Config::lora_shared of a model: which of the joined matrices, "qkv" and "gate_up", its class in transformers
-// stores as one.
-std::string joined_matrices(const Config& config);
+// stores as one. `companions` are the files that the model came with.
+std::string joined_matrices(const Config& config, const CompanionFiles& companions);
 
 // Writes the adapters of a model into an existing folder. Returns a line about them. Throws std::runtime_error.
 std::string write_adapters(const std::string& folder, const ExportedModel& exported);

@@ -1,0 +1,143 @@
+// Adapters in the layout of peft: on which base they are read, what is refused, and how they go back. check_formats.py
+// compares them with peft itself.
+
+#include <cmath>
+#include <filesystem>
+
+#include "catch.hpp"
+#include "data/files/json.hpp"
+#include "small_run.hpp"
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kTrain = " --warmup 0 --quiet --threads 1 --eval-every 0 --steps ";
+
+void must(const Folder& f, const std::string& words) {
+  const Outcome o = f.run(words);
+  INFO(words << "\n" << o.err);
+  REQUIRE(o.status == 0);
+}
+
+// A base, a run with adapters on it, and its adapters.
+struct Adapted : Corpus {
+  Adapted() {
+    must(*this, "train stories.txt --preset llama2 --steps 2 --out base" + kTiny);
+    must(*this, "export base --to hf --dtype bf16 --out hf");
+    must(*this, "train stories.txt --init-from hf --lora 2 --lora-alpha 3 --lora-on q,v,down --lr 0.1 --out tuned" +
+                    kTrain + "2");
+    must(*this, "export tuned --to hf --out adapters");
+  }
+  std::string logits(const std::string& model) const {
+    must(*this, "eval " + model + " --data stories.txt --batch 2 --logits logits.npy --force");
+    return read("logits.npy");
+  }
+  std::string tensors(const std::string& folder) const { return read(folder + "/adapter_model.safetensors"); }
+  json settings(const std::string& folder = "adapters") const {
+    return json::parse(read(folder + "/adapter_config.json"));
+  }
+  void write_settings(const json& file) const { write("adapters/adapter_config.json", file.dump()); }
+};
+
+}  // namespace
+
+TEST_CASE("adapters of peft are read as the run that wrote them, and go back", "[lora][peft][program]") {
+  const Adapted f;
+  CHECK(f.settings().at("base_model_name_or_path") == f.path("hf"));
+  CHECK(f.logits("adapters") == f.logits("tuned"));
+  CHECK(f.logits("adapters") != f.logits("hf"));
+  CHECK(f.run("sample adapters --length 5").status == 0);
+  CHECK(contains(f.tensors("adapters"), R"("dtype":"F32")"));  // although the base is in bf16
+  must(f, "export adapters --to hf --out again");
+  CHECK(f.tensors("again") == f.tensors("adapters"));
+  CHECK(f.settings("again") == f.settings());
+  must(f, "export tuned --to hf --lora-merge --out merged");
+  must(f, "export adapters --to hf --lora-merge --out merged-too");
+  CHECK(f.read("merged-too/model.safetensors") == f.read("merged/model.safetensors"));
+
+  json file = f.settings();
+  file["use_rslora"] = true;  // scales by alpha / sqrt(r)
+  f.write_settings(file);
+  CHECK(read_checkpoint_header(f.path("adapters")).options.config.lora_alpha == 3 * std::sqrt(2.f));
+}
+
+TEST_CASE("training goes on with adapters of peft, or with the whole model", "[lora][peft][program]") {
+  const Adapted f;
+  const std::string tune = "train stories.txt --init-from adapters" + kTrain + "1 ";
+  must(f, tune + "--lr 0 --out more");
+  CHECK(last_weights(f, "more") == last_weights(f, "tuned"));
+  must(f, tune + "--lr 0.1 --out trained");
+  must(f, "export trained --to hf --out back");
+  CHECK(f.tensors("back") != f.tensors("adapters"));
+  CHECK(f.settings("back") == f.settings());
+  must(f, tune + "--lora 0 --lr 0 --out whole");
+  CHECK(read_checkpoint_header(f.path("whole/checkpoint.safetensors")).options.config.lora_rank == 0);
+  must(f, "export tuned --to hf --dtype f32 --lora-merge --out merged");
+  CHECK(f.logits("whole") == f.logits("merged"));
+  check_refused(f, tune + "--lora 3 --out x", "does not fit this model: expected block.0.attention.q.lora_a (3, 8)");
+}
+
+TEST_CASE("adapters of peft need their base, which import may name", "[lora][peft][program]") {
+  const Adapted f;
+  const std::string want = f.logits("adapters");
+  fs::rename(f.path("hf"), f.path("elsewhere"));
+  check_refused(f, "eval adapters --data stories.txt",
+                ", which is no folder of a model here: train_gpt import adapters --base FOLDER --out RUN");
+  must(f, "import adapters --base elsewhere --out in");
+  CHECK(f.logits("in") == want);
+  must(f, "export in --to hf --out back");
+  CHECK(f.tensors("back") == f.tensors("adapters"));
+  CHECK(f.settings("back").at("base_model_name_or_path") == f.path("elsewhere"));
+
+  json file = f.settings();
+  file["base_model_name_or_path"] = nullptr;
+  f.write_settings(file);
+  check_refused(f, "sample adapters", "adapters adapts a model that it does not name: train_gpt import adapters");
+  fs::copy(f.path("elsewhere/config.json"), f.path("adapters"));
+  fs::copy(f.path("elsewhere/model.safetensors"), f.path("adapters"));
+  fs::copy(f.path("elsewhere/tokenizer.json"), f.path("adapters"));
+  CHECK(f.logits("adapters") == want);  // the base is in the same folder
+
+  check_refused(f, "import adapters --base stories.txt --out x", "stories.txt is no folder of a model of transformers");
+  check_refused(f, "import back --base adapters --out x", "adapters holds adapters itself");
+  check_refused(f, "import elsewhere --base elsewhere --out x", "--base is for a folder with adapters");
+  must(f, "train stories.txt --preset llama2 --steps 1 --out deep" + kTiny + "--layers 2");
+  must(f, "export deep --to hf --out deep-hf");
+  check_refused(f, "import back --base deep-hf --out x", "back/adapter_model.safetensors lacks the tensor 'base");
+}
+
+TEST_CASE("what train_gpt's adapters cannot compute is refused by its key", "[lora][peft][program]") {
+  const Adapted f;
+  const json good = f.settings();
+  const auto refused = [&](const json& more, const std::string& message) {
+    json file = good;
+    file.update(more);
+    f.write_settings(file);
+    check_refused(f, "eval adapters --data stories.txt", message);
+  };
+  const std::string plain = ", and train_gpt computes plain LoRA only";
+  refused({{"peft_type", "IA3"}}, "adapters/adapter_config.json cannot be used: peft_type is \"IA3\"" + plain);
+  refused({{"use_dora", true}}, "use_dora is true" + plain);
+  refused({{"bias", "all"}}, "bias is \"all\"" + plain);
+  refused({{"task_type", "SEQ_CLS"}}, "task_type is \"SEQ_CLS\"" + plain);
+  refused({{"modules_to_save", {"lm_head"}}}, "modules_to_save is [\"lm_head\"]" + plain);
+  refused({{"rank_pattern", {{"q_proj", 4}}}}, "rank_pattern is {\"q_proj\":4}" + plain);
+  refused({{"layers_to_transform", {0}}}, "layers_to_transform is [0]" + plain);
+  refused({{"init_lora_weights", "pissa"}}, "init_lora_weights is \"pissa\"" + plain);
+  refused({{"a_new_key", 1}}, "a_new_key is 1" + plain);
+  refused({{"r", 0}}, "r is no whole number from 1 to 4096");
+  refused({{"lora_alpha", "x"}}, "lora_alpha is no number");
+  refused({{"lora_alpha", 0}}, "--lora-alpha is 0: must be 0.000001");
+  refused({{"r", 3}}, "does not fit the rank 3 and the base " + f.path("hf"));
+  f.write_settings(good);
+  std::string file = f.tensors("adapters");
+  file.replace(file.find("v_proj"), 6, "x_proj");  // the name of lora_A
+  f.write("adapters/adapter_model.safetensors", file);
+  check_refused(f, "eval adapters --data stories.txt", "which --lora-on q,down has no adapter for");
+  json more = good;  // what newer versions write, and plain LoRA ignores
+  more.update({{"eva_config", nullptr}, {"use_bdlora", false}, {"alpha_pattern", json::object()}, {"revision", "x"}});
+  f.write_settings(more);
+  CHECK_FALSE(contains(f.run("eval adapters --data stories.txt").err, "cannot be used"));
+}
