@@ -151,7 +151,7 @@ std::string memory(const Config& config, const StepCosts& costs, double N) {
     row(name, note, [member](const StepCost& c) { return static_cast<double>(c.need.*member); });
   };
   const auto bytes = [N](double floats) { return std::round(4 * N * floats); };
-  const auto best = [](const StepCost& c) { return static_cast<double>(c.need.weights + kWholeFileBuffer); };
+  const auto best = [](const StepCost& c) { return static_cast<double>(c.need.gradients + kWholeFileBuffer); };
   need("weights", "", &MemoryNeed::weights);
   need("gradients", "", &MemoryNeed::gradients);
   need("moments", "of " + optimizers(costs[0]), &MemoryNeed::moments);
@@ -165,7 +165,7 @@ std::string memory(const Config& config, const StepCosts& costs, double N) {
     return static_cast<double>(c.need.activations + c.need.padding) - bytes(c.kept) - bytes(c.shared);
   });
   row("program", "code, stacks, packed panels", [](const StepCost&) { return double{kProgramBytes}; });
-  row("best weights", "a copy, 1 MB to write", best);
+  row("best weights", "a copy if they train, 1 MB to write", best);
   row("all", "", [&](const StepCost& c) { return static_cast<double>(c.need.total()) + best(c); });
   return aligned(rows, 2);
 }
@@ -188,7 +188,7 @@ std::string whole_step(const StepCosts& costs, double N) {
 }
 
 std::string saving(const StepCost& s) {
-  const size_t bytes = s.need.weights + s.need.moments;
+  const size_t bytes = s.need.gradients + s.need.moments;
   return "--save-every copies weights and moments while training goes on: " +
          format_count(static_cast<double>(bytes)) + " bytes more, if they are free.\n";
 }

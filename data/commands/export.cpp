@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "data/files/files.hpp"
 #include "data/formats/formats.hpp"
@@ -65,7 +66,7 @@ void make_output(const std::string& out, bool is_folder, bool force) {
 void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {
   if (trained.model.config.lora_rank == 0)
     throw std::invalid_argument(checkpoint + " has no adapters: leave --lora-merge out");
-  trained.model = merged(trained.model);
+  trained.model = merged(std::move(trained.model));
 }
 
 // Returns the tokenizer with the token that `sample` puts before a prompt as its begin(), or without begin().

@@ -108,11 +108,11 @@ uint64_t count_flat(const std::vector<FlatRow>& rows, const Config& config) {
   return count;
 }
 
-void read_flat(float* buffer, const InputFile& file, uint64_t at, FlatType type, const std::vector<FlatRow>& rows,
-               const Config& config) {
-  const Table table = table_of(config);
+void read_flat(float* buffer, const std::vector<TensorSpec>& table, const InputFile& file, uint64_t at, FlatType type,
+               const std::vector<FlatRow>& rows, const Config& config) {
+  const Table given = table_of(table);
   const auto with_tensor = [&](const std::string& name, ForeignRow foreign_row) {
-    const TensorSpec& spec = table.at(name);
+    const TensorSpec& spec = given.at(name);
     const std::vector<float> numbers = read_numbers(file, at, type, spec.size());
     for_each_run(spec, foreign_row, config, [&](size_t ours, size_t theirs, size_t n) {
       std::copy_n(numbers.begin() + theirs, n, buffer + spec.offset + ours);
@@ -167,7 +167,7 @@ Tokenizer FlatModel::tokenizer() const {
 }
 
 void FlatModel::load(Model& model) const {
-  read_flat(model.weights.get(), file_, header_bytes_, type_, rows_, config_);
+  read_flat(model.weights.get(), model.table, file_, header_bytes_, type_, rows_, config_);
   if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
     file_.fail(" cannot be used: " + bad->name + " is not finite");
 }

@@ -30,9 +30,10 @@ struct FlatRow {
 // model. Throws std::logic_error if the rows lack a tensor of the model.
 uint64_t count_flat(const std::vector<FlatRow>& rows, const Config& config);
 
-// Fills `buffer`, laid out as a model with this Config, from byte `at` of the file on.
-void read_flat(float* buffer, const InputFile& file, uint64_t at, FlatType type, const std::vector<FlatRow>& rows,
-               const Config& config);
+// Fills the tensors of `buffer`, which has the layout `table`, from byte `at` of the file on. The file's model has this
+// Config.
+void read_flat(float* buffer, const std::vector<TensorSpec>& table, const InputFile& file, uint64_t at, FlatType type,
+               const std::vector<FlatRow>& rows, const Config& config);
 
 // Appends the numbers of `buffer`, which has the layout `table`. Writes zeros for a tensor (a bias) that a model with
 // this Config has but the table lacks. Throws std::runtime_error if a number is too large for the type.

@@ -22,7 +22,8 @@ class ForeignModel {
   virtual CompanionFiles companions() const { return {}; }
   virtual std::string dtype() const { return ""; }  // of the weights, as in --dtype; "" if export need not know
   virtual std::string base() const { return ""; }  // the folder of the model that adapters belong to; "" without any
-  // Fills the weights of a model with this Config. Throws if a number is not finite.
+  // Fills the weights of a model that has the tensors of this Config, and perhaps adapters of its own. Throws if a
+  // number is not finite.
   virtual void load(Model& model) const = 0;
 };
 

@@ -99,12 +99,26 @@ void require_tensors(const std::string& path, const std::string& header, const H
                                " does not have");
 }
 
+namespace {
+
+// True if their tensor has the numbers of one of ours in the same order.
+bool is_equal(const ForeignTensor& tensor) {
+  return tensor.sources.size() == 1 && !tensor.sources[0].foreign_row && !tensor.transposed &&
+         tensor.sources[0].spec.size() == tensor.rows * tensor.columns;
+}
+
+}  // namespace
+
 void load_tensors(Model& model, const std::string& path, const HeldTensors& held, const ForeignTensors& wanted,
                   const Config& config) {
   std::map<std::string, size_t> offsets;
   for (const TensorSpec& spec : model.table) offsets[spec.name] = spec.offset;
   for (const auto& [name, tensor] : wanted) {
     const HeldTensor& from = held.at(name);
+    if (is_equal(tensor)) {
+      from.read(model.weights.get() + offsets.at(tensor.sources[0].spec.name));
+      continue;
+    }
     std::vector<float> values(from.size());
     from.read(values.data());
     for (const ForeignTensor::Source& source : tensor.sources) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "data/run_directory/checkpoint.hpp"
@@ -51,6 +52,13 @@ std::string copy_weights(Model& model, const Model& from, const std::string& pat
   if (!dropped.empty()) text = "dropped " + listed(dropped);
   if (!added.empty()) text += (text.empty() ? "" : "; ") + listed(added) + " start new";
   return text;
+}
+
+std::string start_from(Model& model, const std::string& checkpoint) {
+  if (load_weights(checkpoint, model)) return "";
+  TrainedModel from = load_trained_model(checkpoint);
+  if (model.config.lora_rank == 0 && from.model.config.lora_rank > 0) from.model = merged(std::move(from.model));
+  return copy_weights(model, from.model, from.path);
 }
 
 double fine_tuning_rate(const Config& config) {

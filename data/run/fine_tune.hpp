@@ -11,6 +11,10 @@
 // positions. Returns a line about norms, or "". Throws std::runtime_error that names `path` if another tensor differs.
 std::string copy_weights(Model& model, const Model& from, const std::string& path);
 
+// Fills the weights of a model from a checkpoint as copy_weights() does. Reads them directly into the model if no norm
+// differs. Merges adapters that the model does not have.
+std::string start_from(Model& model, const std::string& checkpoint);
+
 // Returns the peak learning rate for fine-tuning a model of this width, or its adapters if it has any. README.md has
 // the table behind it.
 double fine_tuning_rate(const Config& config);

@@ -51,9 +51,7 @@ std::string go_to_start(Trainer& t) {
   }
   initialize(t.model, t.options().seed);
   if (!t.options().init_from.empty()) {
-    TrainedModel from = load_trained_model(find_checkpoint(t.options().init_from));
-    if (t.model.config.lora_rank == 0 && from.model.config.lora_rank > 0) from.model = merged(from.model);
-    norms = copy_weights(t.model, from.model, from.path);
+    norms = start_from(t.model, find_checkpoint(t.options().init_from));
     require_same_weights(t.options());
   }
   order_state(t, nullptr);

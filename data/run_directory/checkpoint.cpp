@@ -187,18 +187,56 @@ json program_json() {
   return {{"version", p.version}, {"compiler", p.compiler}, {"simd", p.simd}, {"date", date_now()}};
 }
 
+// The numbers of a model, and those that training changes in a copy.
+struct WeightsToWrite {
+  Buffer copy;
+  std::vector<const float*> numbers;  // of each tensor in the table
+};
+
+WeightsToWrite in_place(const Model& model) {
+  WeightsToWrite weights;
+  for (const TensorSpec& spec : model.table) weights.numbers.push_back(model.weights.get() + spec.offset);
+  return weights;
+}
+
+bool changes(const TensorSpec& spec) { return spec.gradient != kNoGradient; }
+
+size_t changing_floats(const std::vector<TensorSpec>& table) {
+  size_t floats = 0;
+  for (const TensorSpec& spec : table) floats += changes(spec) ? spec.size() : 0;
+  return floats;
+}
+
+void copy_floats(float* to, const float* from, size_t n) {
+  parallel_floats(n, [&](size_t begin, size_t end) { std::copy(from + begin, from + end, to + begin); });
+}
+
+WeightsToWrite copied(const Model& model) {
+  WeightsToWrite weights = in_place(model);
+  weights.copy = allocate(changing_floats(model.table));
+  float* to = weights.copy.get();
+  for (size_t i = 0; i < model.table.size(); ++i) {
+    if (!changes(model.table[i])) continue;
+    const size_t n = model.table[i].size();
+    copy_floats(to, weights.numbers[i], n);
+    weights.numbers[i] = to;
+    to += n;
+  }
+  return weights;
+}
+
 // Writes the weights, and the optimizer's state unless it is null.
 void write_checkpoint(const std::string& path, const CheckpointHeader& header, const std::vector<TensorSpec>& table,
-                      const float* weights, const float* state) {
+                      const WeightsToWrite& weights, const float* state) {
   std::vector<NewTensor> tensors;
   std::vector<std::pair<const float*, size_t>> numbers;  // each tensor's numbers, and how many
-  const auto add = [&](const std::string& name, const TensorSpec& spec, const float* buffer) {
+  const auto add = [&](const std::string& name, const TensorSpec& spec, const float* first) {
     tensors.push_back({name, {spec.shape.begin(), spec.shape.end()}, {}});
-    numbers.emplace_back(buffer + spec.offset, spec.size());
+    numbers.emplace_back(first, spec.size());
   };
-  for (const TensorSpec& spec : table) add(spec.name, spec, weights);
+  for (size_t i = 0; i < table.size(); ++i) add(table[i].name, table[i], weights.numbers[i]);
   if (state)
-    for (const TensorSpec& spec : state_table(table)) add(stored_name(spec.name), spec, state);
+    for (const TensorSpec& spec : state_table(table)) add(stored_name(spec.name), spec, state + spec.offset);
   std::string start = safetensors_header(path, tensors,
                                          {{"checksum", std::string(kNoSum)},  // sorts first
                                           {"format", "pt"},
@@ -225,7 +263,7 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, c
 
 Buffer copy_of(const float* x, size_t n) {
   Buffer copy = allocate(n);
-  parallel_floats(n, [&](size_t begin, size_t end) { std::copy(x + begin, x + end, copy.get() + begin); });
+  copy_floats(copy.get(), x, n);
   return copy;
 }
 
@@ -277,25 +315,25 @@ void save_checkpoint(const std::string& path, const CheckpointHeader& header, co
                      const Buffer* state) {
   CheckpointHeader h = header;
   h.optimizer = state != nullptr;
-  write_checkpoint(path, h, model.table, model.weights.get(), state ? state->get() : nullptr);
+  write_checkpoint(path, h, model.table, in_place(model), state ? state->get() : nullptr);
 }
 
 std::shared_future<void> save_checkpoint_later(const std::string& path, const CheckpointHeader& header,
                                                const Model& model, const Buffer* state,
                                                const std::shared_future<void>& after) {
-  const size_t of_state = state ? state_floats(model.table) : 0, floats = model.floats + of_state;
+  const size_t of_state = state ? state_floats(model.table) : 0, floats = changing_floats(model.table) + of_state;
   const Machine machine = detect_machine();
   const size_t available = machine.memory_free ? machine.memory_free : machine.memory / 2;
   if (available < floats * sizeof(float) / 5 * 6) return {};
   CheckpointHeader h = header;
   h.optimizer = state != nullptr;
   try {
-    std::pair copies{copy_of(model.weights.get(), model.floats), state ? copy_of(state->get(), of_state) : nullptr};
+    std::pair copies{copied(model), state ? copy_of(state->get(), of_state) : nullptr};
     return std::async(std::launch::async, [path, h, after, table = model.table, copies = std::move(copies)]() mutable {
       use_threads(1);  // only this thread, because training uses the others
       const auto [weights, numbers] = std::move(copies);  // freed before the result is fetched
       if (after.valid()) after.get();
-      write_checkpoint(path, h, table, weights.get(), numbers.get());
+      write_checkpoint(path, h, table, weights, numbers.get());
     });
   } catch (const std::bad_alloc&) {
   } catch (const std::system_error&) {  // no thread
@@ -315,17 +353,17 @@ CheckpointHeader verify_checkpoint(const std::string& path) {
   return file.header;
 }
 
-void load_checkpoint(const std::string& path, Model& model, Buffer* state) {
-  if (const Format* format = format_of(path)) {
-    if (state) throw std::runtime_error(path + " holds no optimizer state to resume from");
-    return import_weights(path, *format->open(path), model);
-  }
-  CheckpointFile file = open_checkpoint(path);
-  require_same_tensors(path, file.table, model.table);
+namespace {
+
+// Reads the tensors that the file has, all of which the model has.
+void read_numbers(const std::string& path, const CheckpointFile& file, Model& model, Buffer* state) {
   if (state && !file.header.optimizer) throw std::runtime_error(path + " holds no optimizer state to resume from");
   const std::vector<TensorSpec> of_state = state ? state_table(model.table) : std::vector<TensorSpec>();
   std::unordered_map<std::string, float*> places;
-  for (const TensorSpec& spec : model.table) places[spec.name] = model.weights.get() + spec.offset;
+  for (const TensorSpec& spec : file.table) places[spec.name] = nullptr;
+  for (const TensorSpec& spec : model.table)
+    if (const auto found = places.find(spec.name); found != places.end())
+      found->second = model.weights.get() + spec.offset;
   for (const TensorSpec& spec : of_state) places[stored_name(spec.name)] = state->get() + spec.offset;
   const auto place = [&](const StoredSlice& slice) -> float* {
     const auto found = places.find(slice.tensor);
@@ -341,6 +379,45 @@ void load_checkpoint(const std::string& path, Model& model, Buffer* state) {
   };
   require_finite(model.table, model.weights.get());
   if (state) require_finite(of_state, state->get());
+}
+
+// True if a model has these tensors, and all others are adapters.
+bool extends(const std::vector<TensorSpec>& model, const std::vector<TensorSpec>& tensors) {
+  std::unordered_map<std::string_view, const std::vector<int>*> shapes;
+  for (const TensorSpec& spec : tensors) shapes[spec.name] = &spec.shape;
+  for (const TensorSpec& spec : model) {
+    const auto found = shapes.find(spec.name);
+    if (found == shapes.end() ? spec.role != Role::adapter : *found->second != spec.shape) return false;
+    if (found != shapes.end()) shapes.erase(found);
+  }
+  return shapes.empty();
+}
+
+}  // namespace
+
+void load_checkpoint(const std::string& path, Model& model, Buffer* state) {
+  if (const Format* format = format_of(path)) {
+    if (state) throw std::runtime_error(path + " holds no optimizer state to resume from");
+    return import_weights(path, *format->open(path), model);
+  }
+  const CheckpointFile file = open_checkpoint(path);
+  require_same_tensors(path, file.table, model.table);
+  read_numbers(path, file, model, state);
+}
+
+bool load_weights(const std::string& path, Model& model) {
+  if (const Format* format = format_of(path)) {
+    const std::unique_ptr<ForeignModel> from = format->open(path);
+    Layout layout;
+    declare_model(layout, from->config());
+    if (!extends(model.table, layout.table())) return false;
+    from->load(model);
+    return true;
+  }
+  const CheckpointFile file = open_checkpoint(path);
+  if (!extends(model.table, file.table)) return false;
+  read_numbers(path, file, model, nullptr);
+  return true;
 }
 
 TrainedModel load_adapted_model(const std::string& adapters, const std::string& base) {

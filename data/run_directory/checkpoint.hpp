@@ -16,10 +16,11 @@ std::string described(const TensorSpec& tensor);
 void save_checkpoint(const std::string& path, const CheckpointHeader& header, const Model& model,
                      const Buffer* state);
 
-// Does the same on another thread, from a copy of the numbers that is freed after writing. get() of the result waits
-// and throws. If there is no memory for the copy, does nothing and returns an invalid result; if the system does not
-// tell how much memory is free, assumes that half of all memory is. Writes the file once `after` is done. If `after`
-// throws, does not write the file, and get() throws the same.
+// Does the same on another thread, from a copy of the numbers that training changes, which is freed after writing. The
+// model must stay where it is until then. get() of the result waits and throws. If there is no memory for the copy,
+// does nothing and returns an invalid result; if the system does not tell how much memory is free, assumes that half of
+// all memory is. Writes the file once `after` is done. If `after` throws, does not write the file, and get() throws the
+// same.
 std::shared_future<void> save_checkpoint_later(const std::string& path, const CheckpointHeader& header,
                                                const Model& model, const Buffer* state,
                                                const std::shared_future<void>& after = {});
@@ -40,6 +41,10 @@ TrainedModel load_trained_model(const std::string& path);
 
 // Loads adapters of peft on a base: both are folders.
 TrainedModel load_adapted_model(const std::string& adapters, const std::string& base);
+
+// Reads the weights of a checkpoint into a model that has the same tensors, and perhaps adapters more. Returns false,
+// and reads nothing, if other tensors differ.
+bool load_weights(const std::string& path, Model& model);
 
 // Reads the weights, and the optimizer's state if `state` is given, into a model with tensors of the same names,
 // shapes and optimizers. Otherwise throws std::runtime_error that names the first tensor that differs.

@@ -59,20 +59,25 @@ void swap_gradients(Model& model, Buffer& gradients) {
   model.g = declare_model(layout, model.config);
 }
 
-Model merged(const Model& from) {
-  const Config config = from.config.without_lora();
-  Model model(config, false);
-  std::map<std::string_view, size_t> offsets;
-  for (const TensorSpec& spec : from.table) offsets[spec.name] = spec.offset;
-  for (const TensorSpec& spec : model.table)
-    std::copy_n(from.weights.get() + offsets.at(spec.name), spec.size(), model.weights.get() + spec.offset);
-  for (size_t l = 0; l < model.p.blocks.size(); ++l) {
-    const Block &to = model.p.blocks[l], &adapted = from.p.blocks[l];
-    lora_merge(to.attention.qkv.weight, adapted.attention.qkv.lora, config.channels);
-    lora_merge(to.attention.o.weight, adapted.attention.o.lora, Attention::inner_width(config));
-    lora_merge(to.ffn.up.weight, adapted.ffn.up.lora, config.channels);
-    lora_merge(to.ffn.down.weight, adapted.ffn.down.lora, config.hidden);
+namespace {
+
+void merge(Linear& p, int inputs) {
+  lora_merge(p.weight, p.lora, inputs);
+  p.lora.clear();
+}
+
+}  // namespace
+
+Model merged(Model model) {
+  const Config& config = model.config;
+  for (Block& block : model.p.blocks) {
+    merge(block.attention.qkv, config.channels);
+    merge(block.attention.o, Attention::inner_width(config));
+    merge(block.ffn.up, config.channels);
+    merge(block.ffn.down, config.hidden);
   }
+  model.config = config.without_lora();
+  std::erase_if(model.table, [](const TensorSpec& spec) { return spec.role == Role::adapter; });
   return model;
 }
 

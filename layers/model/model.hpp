@@ -43,8 +43,8 @@ void allocate_gradients(Model& model);
 // Exchanges the model's buffer of gradients with this one.
 void swap_gradients(Model& model, Buffer& gradients);
 
-// Returns the model with its adapters (layers/linear/lora.hpp) added to its weights.
-Model merged(const Model& model);
+// Returns the model with its adapters (layers/linear/lora.hpp) added to its weights, in the same buffer.
+Model merged(Model model);
 
 // Draws every tensor from (seed, its name), so that adding a tensor does not change the others.
 void initialize(Model& model, uint64_t seed);
