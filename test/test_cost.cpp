@@ -253,23 +253,44 @@ double memory_in(const std::string& cost, Recompute level) {
 }
 
 // With validation, a sample and saving. The text has 60 thousand tokens.
+void check_peak_memory(const Folder& f, const std::string& words) {
+  INFO(words);
+  const double peak = static_cast<double>(
+      f.peak_of("train --data stories.txt --threads 2 --out r --force --steps 1 --eval-every 1 --sample-every 1 "
+                "--eval-batches 2 " + words));
+  if (peak == 0 && !std::ifstream("/proc/self/status")) return;
+  const Recompute level = read_checkpoint_header(f.path("r/checkpoint.safetensors")).options.config.recompute;
+  CHECK(peak == Approx(memory_in(f.run("info r --cost").out, level)).epsilon(.03));
+}
+
 void check_peak_memory(std::initializer_list<std::string> runs) {
   if (std::getenv("SANITIZED")) return;  // the sanitizers need extra memory
   const Corpus f;
-  for (const std::string& words : runs) {
-    INFO(words);
-    const double peak = static_cast<double>(
-        f.peak_of("train --data stories.txt --threads 2 --out r --force --steps 1 --eval-every 1 --sample-every 1 "
-                  "--eval-batches 2 " + words));
-    if (peak == 0 && !std::ifstream("/proc/self/status")) return;
-    const Recompute level = read_checkpoint_header(f.path("r/checkpoint.safetensors")).options.config.recompute;
-    CHECK(peak == Approx(memory_in(f.run("info r --cost").out, level)).epsilon(.03));
-  }
+  for (const std::string& words : runs) check_peak_memory(f, words);
 }
 
 TEST_CASE("a run's peak memory is what info --cost says, within 3 %", "[cost][program]") {
   check_peak_memory({"--batch 8", "--layers 12 --channels 64", "--matmul bf16 --batch 8", "--channels 256 --lora 4",
                      "--placement hyper --batch 8", "--preset olmoe --recompute"});
+}
+
+// More than 64 MB of weights that train are not copied for best.safetensors.
+TEST_CASE("no command holds the weights twice", "[cost][program]") {
+  if (std::getenv("SANITIZED")) return;
+  const Corpus f;
+  const std::string sizes = "--preset llama2 --layers 4 --channels 512 --heads 4 --context 32 --batch 1 ";
+  check_peak_memory(f, sizes + "--layers 6 --final-batches 1");
+  REQUIRE(f.run("train --data stories.txt --steps 1 --quiet --eval-every 0 --out base " + sizes).status == 0);
+  REQUIRE(f.run("export base --to hf --out hf").status == 0);
+  for (const std::string from : {"base", "hf"})
+    check_peak_memory(f, "--batch 1 --final-batches 1 --lora 4 --init-from " + from);
+  const Config config = read_checkpoint_header(f.path("hf")).options.config;
+  const double weights = sizeof(float) * static_cast<double>(count_parameters(config));
+  for (const std::string words : {"export r --to hf --lora-merge --out merged", "export base --to hf --out again",
+                                  "import hf --out in"}) {
+    INFO(words);
+    CHECK(static_cast<double>(f.peak_of(words)) < 1.2 * weights + kProgramBytes);
+  }
 }
 
 TEST_CASE("more runs' peak memory is what info --cost says, within 3 %", "[cost][program][nightly]") {

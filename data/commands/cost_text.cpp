@@ -151,7 +151,7 @@ std::string memory(const Config& config, const StepCosts& costs, double N) {
     row(name, note, [member](const StepCost& c) { return static_cast<double>(c.need.*member); });
   };
   const auto bytes = [N](double floats) { return std::round(4 * N * floats); };
-  const auto best = [](const StepCost& c) { return static_cast<double>(c.need.gradients + kWholeFileBuffer); };
+  const auto best = [](const StepCost& c) { return static_cast<double>(c.need.best + kWholeFileBuffer); };
   need("weights", "", &MemoryNeed::weights);
   need("gradients", "", &MemoryNeed::gradients);
   need("moments", "of " + optimizers(costs[0]), &MemoryNeed::moments);
@@ -165,8 +165,8 @@ std::string memory(const Config& config, const StepCosts& costs, double N) {
     return static_cast<double>(c.need.activations + c.need.padding) - bytes(c.kept) - bytes(c.shared);
   });
   row("program", "code, stacks, packed panels", [](const StepCost&) { return double{kProgramBytes}; });
-  row("best weights", "a copy if they train, 1 MB to write", best);
-  row("all", "", [&](const StepCost& c) { return static_cast<double>(c.need.total()) + best(c); });
+  row("best weights", "a copy up to 64 MB, 1 MB to write", best);
+  row("all", "", [&](const StepCost& c) { return static_cast<double>(c.need.total() + kWholeFileBuffer); });
   return aligned(rows, 2);
 }
 

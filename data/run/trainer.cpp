@@ -121,7 +121,8 @@ void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = fals
   t.state.step = step;
   best ? finish_best(t) : finish_last(t);
   std::shared_future<void>& saving = best ? t.saving_best : t.saving;
-  if (goes_on) saving = save_checkpoint_later(t.path(file), t.state, t.model, state, t.saving_best);
+  const bool copies = goes_on && (!best || t.model.gradient_floats * sizeof(float) <= kMostBestCopy);
+  if (copies) saving = save_checkpoint_later(t.path(file), t.state, t.model, state, t.saving_best);
   if (saving.valid()) return;
   finish_best(t);
   save_checkpoint(t.path(file), t.state, t.model, state);

@@ -25,7 +25,8 @@ MemoryNeed memory_of_training(const Config& config, int B, const std::vector<Ten
   const size_t w = model.size(), g = gradients.size(), a = activations.size();
   const size_t cache = cache_floats(config, std::min(config.context, kSampleTokens));
   return {bytes_of(w), bytes_of(g), bytes_of(a), bytes_of(state), bytes_of(scratch), bytes_of(cache),
-          padding_of(w) + padding_of(g) + padding_of(a) + padding_of(state) + padding_of(scratch) + padding_of(cache)};
+          padding_of(w) + padding_of(g) + padding_of(a) + padding_of(state) + padding_of(scratch) + padding_of(cache),
+          bytes_of(g) > kMostBestCopy ? 0 : bytes_of(g)};
 }
 
 MemoryNeed memory_of_training(const Config& config, int B) {

@@ -11,13 +11,17 @@ inline constexpr int kSampleTokens = 600;
 // GNU's OpenMP and 12 MB with LLVM's; one number between them gives every build the same forecast.
 inline constexpr size_t kProgramBytes = 22 << 19;
 
+// The best weights are copied so that training goes on while they are written. Training waits for more bytes than this.
+inline constexpr size_t kMostBestCopy = 64 << 20;
+
 struct MemoryNeed {
   size_t weights = 0, gradients = 0, activations = 0;
   size_t moments = 0;  // state of the optimizer
   size_t scratch = 0;  // scratch memory of the optimizer
   size_t cache = 0;    // keys and values while sampling
   size_t padding = 0;  // unused rest of each buffer's last page
-  size_t other() const { return cache + padding + kProgramBytes; }
+  size_t best = 0;     // a copy of the best weights
+  size_t other() const { return cache + padding + best + kProgramBytes; }
   size_t total() const { return weights + gradients + moments + activations + scratch + other(); }
 };
 // Returns the bytes for training steps on B sequences and for samples between them. `state` and `scratch` are the
