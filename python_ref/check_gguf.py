@@ -64,6 +64,8 @@ CASES = {
     "llama-pieces": f"--preset llama --tokenizer {TESTS}/reference/pieces/llama2.model",
     "qwen2": "--preset qwen2 --tied", "qwen2-head-bias": "--preset qwen2 --head-bias",
     "qwen3": "--preset qwen3 --head-dim 24", "qwen3-bias": "--preset qwen3 --qkv-bias",
+    "olmo": "--preset olmo --kv-heads 2", "granite": "--preset llama --branch-scale 0.22 --logit-scale 0.125 "
+    "--embedding-scale 12 --attention-scale 0.05 --kv-heads 2 --tied", "llama-o-bias": "--preset llama --o-bias",
     "olmo2": "--preset olmo2", "olmo2-tied": "--preset olmo2 --tied",
     "mixtral": "--preset mixtral --experts 4 --hidden 64", "qwen3moe": "--preset qwen3-moe --hidden 64 --head-dim 24",
     "olmoe": "--preset olmoe --hidden 64", "olmoe-tied": "--preset olmoe --hidden 64 --tied",

@@ -583,7 +583,6 @@ TEST_CASE("models that llama.cpp cannot compute are refused by the option in the
       {"gpt2", [](Config& c) { c.head_dim = 8; }, "has no --head-dim 8 (it has 16)"},
       {"gpt2", [](Config& c) { c.position = Position::sinusoidal; }, "has no --position \"sinusoidal\""},
       {"llama", [](Config& c) { c.rope_fraction = .5f; c.bias = true; }, "has no --rope-fraction 0.5 (it has 1)"},
-      {"llama", [](Config& c) { c.attention_scale = .5; }, "has no --attention-scale 0.5"},
       {"mistral", [](Config&) {}, "has no --window 5 (it has 0)"},
       {"llama", [](Config& c) { c.window = 4; c.window_rope_theta = 99; }, "has no --"},
       {"llama", [](Config& c) { c.window = kT; c.window_rope_theta = 99; }, "has no --"},

@@ -189,6 +189,12 @@ std::string check_comes_back(const Model& model, const char* preset = nullptr) {
   CHECK(a.tied == b.tied);
   CHECK(a.bias == b.bias);
   CHECK(a.qkv_bias == b.qkv_bias);
+  CHECK(a.o_bias == b.o_bias);
+  CHECK(a.norm_gain == b.norm_gain);
+  CHECK(a.branch_scale == b.branch_scale);
+  CHECK(a.logit_scale == b.logit_scale);
+  CHECK(a.embedding_scale == b.embedding_scale);
+  CHECK(static_cast<float>(*a.attention_scale) == static_cast<float>(*b.attention_scale));
   CHECK(a.block == b.block);
   CHECK(a.window == b.window);
   CHECK(a.window_layers == b.window_layers);
@@ -208,7 +214,7 @@ std::string check_comes_back(const Model& model, const char* preset = nullptr) {
 
 TEST_CASE("a model of every architecture comes back from its GGUF file", "[gguf]") {
   for (const char* preset :
-       {"gpt2", "llama", "qwen2", "qwen3", "olmo2", "gemma2", "gemma3", "mixtral", "qwen3-moe", "olmoe", "bloom",
+       {"gpt2", "llama", "qwen2", "qwen3", "olmo", "olmo2", "gemma2", "gemma3", "mixtral", "qwen3-moe", "olmoe", "bloom",
         "gpt-neox", "phi-2"}) {
     INFO(preset);
     check_comes_back(random_model(small_config(preset)), preset);
@@ -265,6 +271,10 @@ TEST_CASE("models that are variants of a preset become architectures of their ow
       {"starcoder2", "gpt2", [](Config& c) { c.position = Position::rope; c.kv_heads = 1; c.rope_theta = 999; }},
       {"phi3", "llama", [](Config& c) { c.rope_fraction = .5f; }},
       {"smollm3", "llama", [](Config& c) { c.n_layer = 5, c.rope_layers = "3 of 4"; }},
+      {"granite", "llama",
+       [](Config& c) {
+         c.branch_scale = .22f, c.logit_scale = 1 / 13.f, c.embedding_scale = 12, c.attention_scale = .05f;
+       }},
       {"smollm3", "llama", [](Config& c) { c.n_layer = 4, c.rope_layers = "0,1,2"; c.tied = true; c.qkv_bias = true; }},
   };
   for (const Case& one : cases) {
@@ -588,7 +598,7 @@ TEST_CASE("keys of a GGUF file that we do not compute are refused by name", "[gg
   other.replace(other.find(text_of("llama")) + 8, 5, "mamba");
   CHECK(refusal(other) ==
         " cannot be used: general.architecture is 'mamba', and train_gpt reads bloom gemma gemma2 gemma3 gpt2 "
-        "gptneox llama olmo2 olmoe phi2 phi3 qwen2 qwen3 qwen3moe smollm3 stablelm starcoder starcoder2");
+        "gptneox granite llama olmo olmo2 olmoe phi2 phi3 qwen2 qwen3 qwen3moe smollm3 stablelm starcoder starcoder2");
 }
 
 TEST_CASE("a key with a value for each layer is read if they are equal", "[gguf]") {

@@ -43,10 +43,10 @@ TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan
 REFUSED = {
     "facebook/opt-350m": "word_embed_proj_dim",
 }
-# llama.cpp has no OPT and no GPT-Neo, GELU in its tanh form only, and no window of Phi-3.
+# llama.cpp has no OPT and no GPT-Neo, GELU in its tanh form only, and no window of Phi-3. train_gpt writes no longrope.
 NOT_GGUF = {
     "OPTForCausalLM": "--", "GPTNeoForCausalLM": "--", "GPTNeoXForCausalLM": '--activation "gelu"',
-    "Phi3ForCausalLM": "--window",
+    "Phi3ForCausalLM": ", has no --",
 }  # fmt: skip
 GGUF_BOUND = 3e-4  # of the loss; 6e-5
 # What a folder has beside config.json and the weights.
@@ -90,7 +90,7 @@ def shrunk(config):
     if scaling and "original_max_position_embeddings" in scaling:
         small["rope_scaling"] = scaling | {"original_max_position_embeddings": 20}
     if scaling and "long_factor" in scaling:
-        pairs = int(SIZES["head_dim"] * config["partial_rotary_factor"]) // 2
+        pairs = int(8 * config["partial_rotary_factor"]) // 2  # of the shrunk heads
         few = {name: scaling[name][:pairs] for name in ("long_factor", "short_factor")}
         small |= {"rope_scaling": scaling | few, "original_max_position_embeddings": 20}
     return small

@@ -135,7 +135,7 @@ std::vector<FileTensor> file_tensors(const Expressed& model, const GgmlType& wan
   std::map<std::string, ForeignTensor> all = foreign_tensors(model.architecture, model.config);
   if (needs_own_head(model)) all.emplace("output.weight", all.at("token_embd.weight"));  // no effect if it exists
   if (model.config.rope_scaling == RopeScaling::llama3)
-    all[kRopeFactors] = {.rows = static_cast<size_t>(model.config.rope_dims() / 2), .vector = true};
+    all[kRopeFactors] = {.sources = {}, .rows = static_cast<size_t>(model.config.rope_dims() / 2), .vector = true};
   std::vector<FileTensor> list;
   for (const auto& [name, tensor] : all) list.push_back({name, tensor, &type_of(name, tensor, wanted)});
   return list;

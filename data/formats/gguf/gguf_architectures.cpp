@@ -31,6 +31,32 @@ ConfigField key(const char* name, T Config::*member, std::optional<T> absent = {
           [=](json& keys, const Config& c) { keys[name] = c.*member; }};
 }
 
+// A factor that a file may leave out.
+template <class T>
+ConfigField factor(const char* name, T Config::*member) {
+  return {[=](Config& c, const json& keys) {
+            float value = 1;
+            if (!keys.contains(name)) return;
+            set_member(value, name, keys.at(name));
+            c.*member = value;
+          },
+          [=](json& keys, const Config& c) {
+            keys[name] = static_cast<float>(std::optional<double>(c.*member).value());
+          }};
+}
+
+// Granite's logits are divided by this key.
+ConfigField logit_divisor() {
+  constexpr const char* kKey = "logit_scale";
+  return {[=](Config& c, const json& keys) {
+            float divisor = 1;
+            if (keys.contains(kKey)) set_member(divisor, kKey, keys.at(kKey));
+            if (divisor <= 0) throw std::runtime_error(std::string(kKey) + " is not positive");
+            c.logit_scale = 1 / divisor;
+          },
+          [=](json& keys, const Config& c) { keys[kKey] = 1 / c.logit_scale; }};
+}
+
 constexpr int kDerived = 0;  // resolve() derives the size from others, as llama.cpp does
 
 // A key that repeats another key. It is written and not read.
@@ -220,7 +246,8 @@ const Modules kExperts = {{"block.#.ffn.router", "blk.#.ffn_gate_inp"},
 // The first row that can express the model is used.
 const std::vector<Architecture>& rows() {
   const ConfigField tied = shown("output.weight", &Config::tied, true);
-  const ConfigField any_bias = shown("blk.0.attn_output.bias", &Config::bias);
+  const ConfigField ffn_bias = shown("blk.0.ffn_up.bias", &Config::bias);
+  const ConfigField o_bias = shown("blk.0.attn_output.bias", &Config::o_bias);
   const ConfigField qkv_bias = shown("blk.0.attn_q.bias", &Config::qkv_bias);
   const ConfigField head_bias = shown("output.bias", &Config::head_bias);
   const ConfigField whole_heads = written("rope.dimension_count", &Config::head_dim);
@@ -252,7 +279,8 @@ const std::vector<Architecture>& rows() {
                       cap("final_logit_softcapping", &Config::logit_cap, 0)},
                      rope_scaling_keys(false)),
           concat(concat(concat(qkv(nullptr), kPreNorms), kOutputNorms), kQkNorms)),
-      row("llama", false, concat(llama_like({tied, head_dim, value_dim, any_bias, qkv_bias}), {rope_factors_tensor()}),
+      row("llama", false,
+          concat(llama_like({tied, head_dim, value_dim, ffn_bias, o_bias, qkv_bias}), {rope_factors_tensor()}),
           concat(qkv(of_neighbors), kPreNorms)),
       // Mixtral is arch llama, too.
       {"llama", "llama", "mixtral", false,
@@ -264,6 +292,14 @@ const std::vector<Architecture>& rows() {
        with_common(concat(concat(concat(qkv(nullptr), kPreNorms), kQkNorms), kExperts))},
       row("olmoe", false, llama_like({tied, ungrouped(), experts, used}),
           concat(concat(concat(qkv(nullptr), kPreNorms), kQkNorms), kExperts)),
+      // Its norms have no tensors.
+      row("olmo", false, with_rope({eps, tied, whole_heads}), qkv(of_neighbors)),
+      {"granite", "granite", "llama", false,
+       llama_like({tied, head_dim, value_dim, ffn_bias, o_bias, qkv_bias,
+                   factor("attention.scale", &Config::attention_scale),
+                   factor("embedding_scale", &Config::embedding_scale),
+                   factor("residual_scale", &Config::branch_scale), logit_divisor()}),
+       with_common(concat(qkv(of_neighbors), kPreNorms))},
       {"smollm3", "smollm3", "llama", false, llama_like({tied, head_dim, value_dim, qkv_bias, always([](Config& c) {
                                                             c.rope_layers = "3 of 4";
                                                           })}),
