@@ -16,7 +16,7 @@ std::string copy_weights(Model& model, const Model& from, const std::string& pat
 std::string start_from(Model& model, const std::string& checkpoint);
 
 // Returns the peak learning rate for fine-tuning a model of this width, or its adapters if it has any. README.md has
-// the table behind it.
+// the measurements behind it.
 double fine_tuning_rate(const Config& config);
 
 // Returns the longest context with which a run's steps take at most half of this memory: the model's, or a half, a
