@@ -394,7 +394,7 @@ class Exchange(Checks):
         with torch.no_grad():
             for key, w in model.named_parameters():
                 if "lora_" in key:
-                    w.copy_((torch.randn_like(w) * 0.1).float())
+                    w.copy_((torch.randn_like(w) * 0.05).float())
         model.float().save_pretrained(self.folder / "adapters")
         model.double()
         loss = self.loss_of_eval("adapters")

@@ -143,7 +143,7 @@ std::string note_on_context(const Command& given, const TrainOptions& o, const C
   if (o.config.context == whole.config.context) return text + ", the model's";
   return text + ": the model's " + std::to_string(whole.config.context) + " would need " +
          format_bytes(memory_of_run(whole).total()) + " of memory, and half of " +
-         format_bytes(detect_machine().memory) + " is the most that is chosen";
+         format_bytes(detect_machine().memory) + " is the limit";
 }
 
 void make_paths_absolute(TrainOptions& o) {
