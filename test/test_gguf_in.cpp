@@ -396,6 +396,17 @@ TEST_CASE("stretched RoPE comes back from a GGUF file", "[gguf]") {
   CHECK(config_in(written(random_model(c))).rope_scaling == RopeScaling::none);
 }
 
+TEST_CASE("a Granite without RoPE is refused", "[gguf]") {
+  Config c = small_config("llama");
+  c.logit_scale = .125f;
+  const std::string file = written(random_model(c));
+  const auto finetuned = [&](bool x) {
+    return refusal(with_key(file, "granite.rope.scaling.finetuned", 7, bytes_of(x)));
+  };
+  CHECK(finetuned(true) == "NO FILE: ");
+  CHECK(contains(finetuned(false), "rope.scaling.finetuned is false; train_gpt has true only"));
+}
+
 // The numbers do not say by which settings they came about.
 TEST_CASE("other settings of Llama 3's stretching come back with the same angles", "[gguf]") {
   struct Case {

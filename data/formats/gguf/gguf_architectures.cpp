@@ -452,6 +452,8 @@ void require_known(const json& keys, const Expressed& model) {
   expected.update(gguf_keys(model));
   for (const char* name : kRopeScalingKeys) expected[name] = nullptr;  // what they say is in the Config
   if (reads_window_pattern(model)) expected[kWindowPattern] = nullptr;
+  // Granite is without RoPE if this is false. The other architectures ignore it.
+  if (std::string_view(model.architecture.model_type) == "granite") expected["rope.scaling.finetuned"] = true;
   // In Qwen3 MoE it is the width of layers without experts, which the published models lack.
   if (std::string_view(model.architecture.model_type) == "qwen3moe") expected["feed_forward_length"] = nullptr;
   for (const auto& [name, value] : keys.items()) {
