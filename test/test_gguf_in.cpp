@@ -381,6 +381,8 @@ TEST_CASE("stretched RoPE comes back from a GGUF file", "[gguf]") {
       // 1 mixed pair, 3, none, and two of the others
       {"llama", [](Config& c) { c.rope_scaling = RopeScaling::llama3; c.rope_factor = 8; c.rope_original = 8192; }},
       {"mixtral", [](Config& c) { c.rope_scaling = RopeScaling::llama3; c.rope_factor = 32; c.rope_original = 8192; }},
+      {"llama", [](Config& c) { c.branch_scale = .22f;  // Granite
+                                c.rope_scaling = RopeScaling::llama3; c.rope_factor = 8; c.rope_original = 8192; }},
       {"llama", [](Config& c) { c.rope_theta = 100; c.rope_scaling = RopeScaling::llama3; c.rope_factor = 5;
                                 c.rope_original = 50; }},
       {"llama", [](Config& c) { c.rope_theta = 1e6f; c.rope_scaling = RopeScaling::llama3; c.rope_factor = 3;

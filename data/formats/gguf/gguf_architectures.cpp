@@ -295,10 +295,11 @@ const std::vector<Architecture>& rows() {
       // Its norms have no tensors.
       row("olmo", false, with_rope({eps, tied, whole_heads}), qkv(of_neighbors)),
       {"granite", "granite", "llama", false,
-       llama_like({tied, head_dim, value_dim, ffn_bias, o_bias, qkv_bias,
-                   factor("attention.scale", &Config::attention_scale),
-                   factor("embedding_scale", &Config::embedding_scale),
-                   factor("residual_scale", &Config::branch_scale), logit_divisor()}),
+       concat(llama_like({tied, head_dim, value_dim, ffn_bias, o_bias, qkv_bias,
+                          factor("attention.scale", &Config::attention_scale),
+                          factor("embedding_scale", &Config::embedding_scale),
+                          factor("residual_scale", &Config::branch_scale), logit_divisor()}),
+              {rope_factors_tensor()}),
        with_common(concat(qkv(of_neighbors), kPreNorms))},
       {"smollm3", "smollm3", "llama", false, llama_like({tied, head_dim, value_dim, qkv_bias, always([](Config& c) {
                                                             c.rope_layers = "3 of 4";
