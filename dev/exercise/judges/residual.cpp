@@ -26,7 +26,7 @@ struct Neighbors {
 struct Case {
   const char* title;
   bool in, out, sum, gain;
-  double skip, in_scale;
+  double skip, in_scale, out_scale = 1;
 };
 const Case cases[] = {{"no norm: x + F(x) · N=2 C=4", false, false, false, false, 1, 1},
                       {"Post-LN: norm( x + F(x) )", false, false, true, false, 1, 1},
@@ -34,7 +34,8 @@ const Case cases[] = {{"no norm: x + F(x) · N=2 C=4", false, false, false, fals
                       {"Sandwich-LN: x + norm( F( norm(x) ) )", true, true, false, false, 1, 1},
                       {"DeepNorm: norm( 1.7·x + F(x) )", false, false, true, false, 1.7, 1},
                       {"LayerNorm scaling: x + F( 0.5·norm(x) )", true, false, false, false, 1, .5},
-                      {"LayerScale: x + λ ⊙ F( norm(x) )", true, false, false, true, 1, 1}};
+                      {"LayerScale: x + λ ⊙ F( norm(x) )", true, false, false, true, 1, 1},
+                      {"scaled branch: x + 0.3·λ ⊙ F( norm(x) )", true, false, false, true, 1, 1, .3}};
 
 // `pointers`: gains of norm_in, norm_out and norm_sum, and λ. LayerNorm without bias.
 template <class Number, class Four>
@@ -44,15 +45,14 @@ textbook::Branch<Number> branch(const Case& c, Four pointers) {
   };
   textbook::Branch<Number> p{norm(c.in, 0), norm(c.out, 1), norm(c.sum, 2)};
   if (c.gain) p.gain.weight = pointers[3];
-  p.skip = c.skip, p.in_scale = c.in_scale;
+  p.skip = c.skip, p.in_scale = c.in_scale, p.out_scale = c.out_scale;
   return p;
 }
 
 // Frequent mistakes.
 enum class Slip {
   no_past, no_through, dy_past, unskipped, all_skipped, branch_skipped, dy_through, no_sum, ds_to_F, unscaled,
-  scaled_late,
-  scaled_twice, ungained, in_reads_u, in_reads_s, out_reads_u, out_reads_o, sum_reads_x, sum_reads_f, F_reads_x
+  scaled_late, scaled_twice, unscaled_out, ungained, in_reads_u, in_reads_s, out_reads_u, out_reads_o, sum_reads_x, sum_reads_f, F_reads_x
 };
 const char* const in_reads = "the backward of norm_in reads x, what forward gave it";
 const char* const out_reads = "the backward of norm_out reads f, what forward gave it";
@@ -69,6 +69,7 @@ const std::pair<Slip, const char*> slips[] = {
     {Slip::dy_through, "dy goes through the branch where ds should: norm_sum is in its way, too"},
     {Slip::no_sum, "norm_sum is left out: ds = dy only where there is none"},
     {Slip::ungained, "λ is missing"},
+    {Slip::unscaled_out, "out_scale is missing"},
     {Slip::ds_to_F, "F.backward is given ds: norm_out and λ lie between"},
     {Slip::scaled_late, "in_scale belongs before norm_in's backward: the gain's gradient has it, too"},
     {Slip::unscaled, "in_scale is missing"},
@@ -98,7 +99,7 @@ Doubles slipped(Slip slip, const Case& c, Weights& gradients, const Doubles& dy,
   const Doubles& at_in = is(Slip::in_reads_u) ? u : is(Slip::in_reads_s) ? s : x;
   textbook::norm_backward(ds.data(), g.norm_sum, dy.data(), at_sum.data(), sum, p.norm_sum, N, C);
   if (is(Slip::no_sum)) ds = dy;
-  const Doubles& enters = is(Slip::dy_through) ? dy : ds;
+  const Doubles enters = scaled(is(Slip::unscaled_out) ? 1 : p.out_scale, is(Slip::dy_through) ? dy : ds);
   textbook::gain_backward(d.data(), g.gain, enters.data(), o.data(), p.gain, N, C);
   if (is(Slip::ungained)) d = enters;
   textbook::norm_backward(df.data(), g.norm_out, d.data(), at_out.data(), out, p.norm_out, N, C);
