@@ -66,8 +66,7 @@ CLASSES = {
     "llama3.2": "--preset llama3 --tied --rope-scaling llama3 --rope-factor 32 --rope-original 20",
     "llama-attention-bias": f"--preset llama --qkv-bias --o-bias {GQA}",
     "olmo": "--preset llama --norm layernorm --no-norm-gain --norm-eps 1e-5",
-    "granite": f"--preset llama --branch-scale 0.22 --logit-scale 0.0769 --embedding-scale 12 "
-    f"--attention-scale 0.0156 {GQA}",
+    "granite": f"--preset llama --branch-scale 0.5 --logit-scale 0.7 --embedding-scale 3 --attention-scale 0.1 {GQA}",
     "cohere": f"--preset llama --norm layernorm --block parallel-shared --tied --logit-scale 2 {GQA}",
     "cohere2": "--preset llama --norm layernorm --block parallel-shared --tied --logit-scale 2 --window 5 "
     "--window-layers 0 --rope-layers 0",

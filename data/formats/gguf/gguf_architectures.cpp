@@ -374,7 +374,8 @@ bool needs_own_head(const Expressed& model) {
 }
 
 bool may_have_rope_factors(const Expressed& model) {
-  return std::string_view(model.architecture.model_type) == "llama";
+  const std::string_view type = model.architecture.model_type;
+  return type == "llama" || type == "granite";
 }
 
 // ---- reading ---------------------------------------------------------------------------------------------

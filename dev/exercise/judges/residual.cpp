@@ -52,7 +52,8 @@ textbook::Branch<Number> branch(const Case& c, Four pointers) {
 // Frequent mistakes.
 enum class Slip {
   no_past, no_through, dy_past, unskipped, all_skipped, branch_skipped, dy_through, no_sum, ds_to_F, unscaled,
-  scaled_late, scaled_twice, unscaled_out, ungained, in_reads_u, in_reads_s, out_reads_u, out_reads_o, sum_reads_x, sum_reads_f, F_reads_x
+  scaled_late, scaled_twice, unscaled_out, ungained, in_reads_u, in_reads_s, out_reads_u, out_reads_o, sum_reads_x,
+  sum_reads_f, F_reads_x
 };
 const char* const in_reads = "the backward of norm_in reads x, what forward gave it";
 const char* const out_reads = "the backward of norm_out reads f, what forward gave it";
