@@ -45,8 +45,8 @@ class Config:
     rope_original: int = 0  # context before the stretching; 0: `context`
     rope_slow: float = 0.0  # 0: 1
     rope_fast: float = 0.0  # 0: 32 of yarn, 4 of llama3
-    rope_short: str = ""  # longrope: each pair's factor, as "1,1.05,2", in rows up to rope_original
-    rope_long: str = ""  # and in longer rows
+    rope_short: str = ""  # longrope: each pair's factor, as "1,1.05,2", in examples up to rope_original
+    rope_long: str = ""  # and in longer ones
     rope_magnitude: Optional[float] = None  # None: as rope_scaling says
     window: int = 0  # keys that a query sees, itself included; 0: all
     window_layers: str = "all"  # layers that have the window

@@ -113,8 +113,8 @@ struct Config {
   float rope_factor = 1;                  // by which rope_scaling stretches positions
   int rope_original = 0;                  // context before the stretching; 0: `context`
   float rope_slow = 0, rope_fast = 0;     // turns in that context between which the stretching fades; 0: as usual
-  std::string rope_short, rope_long;      // longrope: each pair's factor, as 1,1.05,2: for rows up to rope_original,
-                                          // and for longer ones
+  std::string rope_short, rope_long;      // longrope: each pair's factor, as 1,1.05,2: for examples up to
+                                          // rope_original, and for longer ones
   std::optional<double> rope_magnitude;   // factor on what RoPE rotates; open: as rope_scaling says
   int window = 0;                         // keys that a query sees, itself included; 0: all
   std::string window_layers = "all";      // layers that have the window, the others see all keys
