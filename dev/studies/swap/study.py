@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import LINES, MARKERS, Study, interval, outcome, plt, shown, stored, table  # noqa: E402
+from common import LINES, MARKERS, Study, interval, outcome, plt, shown, table  # noqa: E402
 
 COLORS = {"layernorm": "#0072B2", "rmsnorm": "#D55E00", "scalenorm": "#009E73", "batchnorm": "#CC79A7",
           "dyt": "#E69F00", "derf": "#56B4E9", "none": "#000000"}
@@ -18,13 +18,30 @@ NAMES = {"layernorm": "LayerNorm (kept)", "rmsnorm": "RMSNorm", "scalenorm": "Sc
 SEEDS, RATES = (1, 2, 3), "3e-4,1e-3,3e-3"
 HIGHEST = float(RATES.split(",")[-1])
 
+study = Study(__doc__)
+base_steps, steps = (6000, 2000) if study.long else (1500, 300)
+sizes = "--layers 6 --channels 64 --heads 4 --context 128"
+shared = "--batch 8 --val-fraction 0.02 --eval-batches 20 --save-every 0"
+norms = "norm=layernorm,rmsnorm,scalenorm,batchnorm,dyt,derf"
+
 
 def name_of(row):
     return "none" if row.get("placement") == "none" else row.norm
 
 
-def named(runs):
-    return runs.assign(name=runs.apply(name_of, axis=1))
+def runs_of(label, options, cells):
+    """Runs and curves of all seeds, each on top of its own base."""
+    return [rows.assign(name=rows.apply(name_of, axis=1))
+            for rows in study.compare_on(bases, label, f"{shared} {options} --grid {cells}")]
+
+
+bases = {seed: study.trained(f"base-{seed}", f"--steps {base_steps} --lr 3e-3 --warmup 100 --eval-every 100 {sizes} "
+                             f"{shared} --seed {seed}") for seed in SEEDS}
+
+after, _ = runs_of("after", "--steps 1 --lr 1e-9", f"{norms} + placement=none")
+tune = f"--steps {steps} --warmup {steps // 10} --eval-every {steps // 15}"
+whole, curves = runs_of("whole", tune, f"{norms} lr={RATES} + placement=none lr={RATES}")
+alone, _ = runs_of("alone", f"{tune} --train-only norm", f"{norms} lr={RATES}")
 
 
 def best(runs, name):
@@ -44,67 +61,32 @@ def rated(cell):
     return [outcome(cell), f"{rate:g}" + ("*" if rate == HIGHEST else "")]
 
 
-def stages():
-    """The stored runs right after the swap, after tuning all weights, and after tuning the norms alone."""
-    return [named(stored(__file__, f"{label}-runs")) for label in ("after", "whole", "alone")]
-
-
-def published():
-    """The table in README.md, from the stored runs."""
-    after, whole, alone = stages()
-    rows = [[title, shown(after[after.name == name].final_val), *rated(best(whole, name)), *rated(best(alone, name))]
-            for name, title in NAMES.items()]
-    return table(rows, ["norm", "right after the swap", "all weights tuned", "rate", "norms alone tuned", "rate"])
-
-
-def draw(curves):
-    """Losses by step of fine-tuning all weights, with those curves, and by norm."""
-    after, whole, alone = stages()
-    figure, (by_step, by_norm) = plt.subplots(1, 2, figsize=(10, 4))
-    for place, (name, color) in enumerate(COLORS.items()):
-        look = {"color": color, "marker": MARKERS[place], "markersize": 4}
-        first, tuned = after[after.name == name], best(whole, name)
-        shown_curves = curves[(curves.name == name) & (curves.peak_lr == tuned.peak_lr.iloc[0])]
-        curve = shown_curves.dropna(subset="val_loss").groupby("step").val_loss
-        by_step.plot([0, *curve.mean().index], [first.final_val.mean(), *curve.mean()],
-                     linestyle=LINES[place % len(LINES)], label=NAMES[name], markevery=3, **look)
-        for x, cell in enumerate((first, tuned, best(alone, name))):
-            if cell is not None:
-                mean, half = interval(cell.final_val)
-                by_norm.errorbar(x + (place - 3) * 0.1, mean, yerr=half, capsize=2, **look)
-    kept = after[after.name == "layernorm"].final_val.mean()
-    losses = [0.3, 0.4, 0.6, 1, 2, 4]
-    for axis in by_step, by_norm:
-        axis.axhline(kept, color="0.5", linestyle=":", linewidth=1)
-        axis.set(yscale="log", ylabel="validation loss", yticks=losses, yticklabels=losses)
-        axis.minorticks_off()
-    by_step.set(xlabel="step of fine-tuning", title="all weights tuned, each at its best rate")
-    by_step.legend(fontsize=8)
-    by_norm.set(title="mean and 95 % interval (dotted: before the swap)", xticks=range(3),
-                xticklabels=["right after", "all weights\ntuned", "norms alone\ntuned"])
-    for axis in by_step, by_norm:
-        axis.title.set_fontsize(10)
-    return figure
-
-
-def main():
-    study = Study(__doc__)
-    base_steps, steps = (6000, 2000) if study.long else (1500, 300)
-    sizes = "--layers 6 --channels 64 --heads 4 --context 128"
-    shared = "--batch 8 --val-fraction 0.02 --eval-batches 20 --save-every 0"
-    norms = "norm=layernorm,rmsnorm,scalenorm,batchnorm,dyt,derf"
-    bases = {seed: study.trained(f"base-{seed}", f"--steps {base_steps} --lr 3e-3 --warmup 100 --eval-every 100 "
-                                 f"{sizes} {shared} --seed {seed}") for seed in SEEDS}
-
-    def on_bases(label, options, cells):
-        return study.compare_on(bases, label, f"{shared} {options} --grid {cells}")
-
-    on_bases("after", "--steps 1 --lr 1e-9", f"{norms} + placement=none")
-    tune = f"--steps {steps} --warmup {steps // 10} --eval-every {steps // 15}"
-    _, curves = on_bases("whole", tune, f"{norms} lr={RATES} + placement=none lr={RATES}")
-    on_bases("alone", f"{tune} --train-only norm", f"{norms} lr={RATES}")
-    study.publish(draw(named(curves)), published())
-
-
-if __name__ == "__main__":
-    main()
+figure, (by_step, by_norm) = plt.subplots(1, 2, figsize=(10, 4))
+rows = []
+for place, (name, color) in enumerate(COLORS.items()):
+    look = {"color": color, "marker": MARKERS[place], "markersize": 4}
+    first, tuned, norms_alone = after[after.name == name], best(whole, name), best(alone, name)
+    rate = tuned.peak_lr.iloc[0]
+    rows.append([NAMES[name], shown(first.final_val), *rated(tuned), *rated(norms_alone)])
+    shown_curves = curves[(curves.name == name) & (curves.peak_lr == tuned.peak_lr.iloc[0])]
+    curve = shown_curves.dropna(subset="val_loss").groupby("step").val_loss
+    by_step.plot([0, *curve.mean().index], [first.final_val.mean(), *curve.mean()],
+                 linestyle=LINES[place % len(LINES)], label=NAMES[name], markevery=3, **look)
+    for x, cell in enumerate((first, tuned, norms_alone)):
+        if cell is not None:
+            mean, half = interval(cell.final_val)
+            by_norm.errorbar(x + (place - 3) * 0.1, mean, yerr=half, capsize=2, **look)
+kept = after[after.name == "layernorm"].final_val.mean()
+losses = [0.3, 0.4, 0.6, 1, 2, 4]
+for axis in by_step, by_norm:
+    axis.axhline(kept, color="0.5", linestyle=":", linewidth=1)
+    axis.set(yscale="log", ylabel="validation loss", yticks=losses, yticklabels=losses)
+    axis.minorticks_off()
+by_step.set(xlabel="step of fine-tuning", title="all weights tuned, each at its best rate")
+by_step.legend(fontsize=8)
+by_norm.set(title="mean and 95 % interval (dotted: before the swap)", xticks=range(3),
+            xticklabels=["right after", "all weights\ntuned", "norms alone\ntuned"])
+for axis in by_step, by_norm:
+    axis.title.set_fontsize(10)
+study.publish(figure, table(rows, ["norm", "right after the swap", "all weights tuned", "rate", "norms alone tuned",
+                                   "rate"]))
