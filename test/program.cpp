@@ -86,6 +86,12 @@ Outcome Folder::finish(const Started& started) const {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text(".out"), text(".err")};
 }
 
+void Folder::must(const std::string& words) const {
+  const Outcome o = run(words);
+  INFO(words << "\n" << o.err);
+  REQUIRE(o.status == 0);
+}
+
 Outcome Folder::run(const std::string& words, const std::string& in) const {
   write(".in", in);
   return finish(start(words));

@@ -41,6 +41,7 @@ class Folder {
 
   // Runs the program with these words, split at spaces: "train --data text.txt". `in` is its standard input.
   Outcome run(const std::string& words, const std::string& in = "") const;
+  void must(const std::string& words) const;  // the same, and requires success
   // Limits the size of files to `bytes`, which simulates a full disk.
   Outcome run_with_little_space(const std::string& words, size_t bytes) const;
   // Starts the program and sends `signal` as soon as ready() is true.

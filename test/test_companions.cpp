@@ -30,12 +30,6 @@ const std::map<std::string, std::string> kOthers = {
     {"chat_template.jinja", "{{ messages }}\n"},
     {"tokenizer.model", std::string("\xff\0\x01 not UTF-8", 13)}};
 
-void must(const Folder& f, const std::string& words) {
-  const Outcome done = f.run(words);
-  INFO(words << ": " << done.err);
-  REQUIRE(done.status == 0);
-}
-
 // A folder with these files, and the weights of a model of this shape.
 struct CameIn : Folder {
   CameIn() {
@@ -60,32 +54,32 @@ TEST_CASE("all files of a model go back as they came, from the folder and from a
   const std::string train = "train text.txt --steps 2 --warmup 0 --batch 2 --quiet --init-from ";
   for (const std::string from : {"in", "run"}) {
     INFO(from);
-    if (from == "run") must(f, train + "in --out run");
-    must(f, "export " + from + " --to hf --out back --force");
+    if (from == "run") f.must(train + "in --out run");
+    f.must("export " + from + " --to hf --out back --force");
     CHECK(f.read("back/config.json") == kConfig);
     for (const auto& [name, text] : kOthers) CHECK(f.read("back/" + name) == text);
     CHECK(f.read("back/model.safetensors").find("\"BF16\"") != std::string::npos);
   }
-  must(f, train + "run --out again");
-  must(f, "export again --to hf --out back --force");
+  f.must(train + "run --out again");
+  f.must("export again --to hf --out back --force");
   CHECK(f.read("back/config.json") == kConfig);
   CHECK(f.read("back/tokenizer.model") == kOthers.at("tokenizer.model"));
 }
 
 TEST_CASE("config.json of a model that came changes where the model has", "[companions][program]") {
   const CameIn f;
-  must(f, "export in --to hf --dtype f32 --out back");
+  f.must("export in --to hf --dtype f32 --out back");
   json want = json::parse(kConfig);
   want["torch_dtype"] = "float32";
   CHECK(json::parse(f.read("back/config.json")) == want);
-  must(f, "train text.txt --init-from in --context 16 --steps 1 --warmup 0 --batch 2 --out run --quiet");
-  must(f, "export run --to hf --out back --force");
+  f.must("train text.txt --init-from in --context 16 --steps 1 --warmup 0 --batch 2 --out run --quiet");
+  f.must("export run --to hf --out back --force");
   want["torch_dtype"] = "bfloat16";
   want["max_position_embeddings"] = 16;
   CHECK(json::parse(f.read("back/config.json")) == want);
 
-  must(f, "train text.txt --init-from in --norm layernorm --steps 1 --warmup 0 --batch 2 --out other --quiet");
-  must(f, "export other --to hf --out back --force");
+  f.must("train text.txt --init-from in --norm layernorm --steps 1 --warmup 0 --batch 2 --out other --quiet");
+  f.must("export other --to hf --out back --force");
   CHECK(json::parse(f.read("back/config.json")).at("model_type") == "train_gpt");
 }
 
@@ -95,9 +89,9 @@ TEST_CASE("a model that has learned conversations says how it writes them", "[co
   for (int i = 0; i < 100; ++i)
     lines += R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})" "\n";
   f.write("chat.jsonl", lines);
-  must(f, "train chat.jsonl --init-from in --chat-template plain --document-separator <|end|> --steps 1 --warmup 0 "
+  f.must("train chat.jsonl --init-from in --chat-template plain --document-separator <|end|> --steps 1 --warmup 0 "
           "--batch 2 --out run --quiet");
-  must(f, "export run --to hf --out back");
+  f.must("export run --to hf --out back");
   const auto written = [&](const std::string& name) { return json::parse(f.read("back/" + name)); };
   const json config = written("config.json"), generation = written("generation_config.json");
   CHECK(config.at("bos_token_id") == 5);
@@ -118,7 +112,7 @@ TEST_CASE("a model goes back as the class that it came as", "[companions][progra
   std::filesystem::create_directory(f.path("mistral"));
   write_huggingface(f.path("mistral"), {random_model(c), Tokenizer::bytes(), "", "f32"});
   f.write("mistral/config.json", file.dump());
-  must(f, "export mistral --to hf --out back");
+  f.must("export mistral --to hf --out back");
   CHECK(json::parse(f.read("back/config.json")).at("model_type") == "mistral");
 }
 

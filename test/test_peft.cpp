@@ -15,23 +15,17 @@ namespace {
 
 const std::string kTrain = " --warmup 0 --quiet --threads 1 --eval-every 0 --steps ";
 
-void must(const Folder& f, const std::string& words) {
-  const Outcome o = f.run(words);
-  INFO(words << "\n" << o.err);
-  REQUIRE(o.status == 0);
-}
-
 // A base, a run with adapters on it, and its adapters.
 struct Adapted : Corpus {
   Adapted() {
-    must(*this, "train stories.txt --preset llama2 --steps 2 --out base" + kTiny);
-    must(*this, "export base --to hf --dtype bf16 --out hf");
-    must(*this, "train stories.txt --init-from hf --lora 2 --lora-alpha 3 --lora-on q,v,down --lr 0.1 --out tuned" +
+    must("train stories.txt --preset llama2 --steps 2 --out base" + kTiny);
+    must("export base --to hf --dtype bf16 --out hf");
+    must("train stories.txt --init-from hf --lora 2 --lora-alpha 3 --lora-on q,v,down --lr 0.1 --out tuned" +
                     kTrain + "2");
-    must(*this, "export tuned --to hf --out adapters");
+    must("export tuned --to hf --out adapters");
   }
   std::string logits(const std::string& model) const {
-    must(*this, "eval " + model + " --data stories.txt --batch 2 --logits logits.npy --force");
+    must("eval " + model + " --data stories.txt --batch 2 --logits logits.npy --force");
     return read("logits.npy");
   }
   std::string tensors(const std::string& folder) const { return read(folder + "/adapter_model.safetensors"); }
@@ -50,11 +44,11 @@ TEST_CASE("adapters of peft are read as the run that wrote them, and go back", "
   CHECK(f.logits("adapters") != f.logits("hf"));
   CHECK(f.run("sample adapters --length 5").status == 0);
   CHECK(contains(f.tensors("adapters"), R"("dtype":"F32")"));  // although the base is in bf16
-  must(f, "export adapters --to hf --out again");
+  f.must("export adapters --to hf --out again");
   CHECK(f.tensors("again") == f.tensors("adapters"));
   CHECK(f.settings("again") == f.settings());
-  must(f, "export tuned --to hf --lora-merge --out merged");
-  must(f, "export adapters --to hf --lora-merge --out merged-too");
+  f.must("export tuned --to hf --lora-merge --out merged");
+  f.must("export adapters --to hf --lora-merge --out merged-too");
   CHECK(f.read("merged-too/model.safetensors") == f.read("merged/model.safetensors"));
 
   json file = f.settings();
@@ -66,15 +60,15 @@ TEST_CASE("adapters of peft are read as the run that wrote them, and go back", "
 TEST_CASE("training goes on with adapters of peft, or with the whole model", "[lora][peft][program]") {
   const Adapted f;
   const std::string tune = "train stories.txt --init-from adapters" + kTrain + "1 ";
-  must(f, tune + "--lr 0 --out more");
+  f.must(tune + "--lr 0 --out more");
   CHECK(last_weights(f, "more") == last_weights(f, "tuned"));
-  must(f, tune + "--lr 0.1 --out trained");
-  must(f, "export trained --to hf --out back");
+  f.must(tune + "--lr 0.1 --out trained");
+  f.must("export trained --to hf --out back");
   CHECK(f.tensors("back") != f.tensors("adapters"));
   CHECK(f.settings("back") == f.settings());
-  must(f, tune + "--lora 0 --lr 0 --out whole");
+  f.must(tune + "--lora 0 --lr 0 --out whole");
   CHECK(read_checkpoint_header(f.path("whole/checkpoint.safetensors")).options.config.lora_rank == 0);
-  must(f, "export tuned --to hf --dtype f32 --lora-merge --out merged");
+  f.must("export tuned --to hf --dtype f32 --lora-merge --out merged");
   CHECK(f.logits("whole") == f.logits("merged"));
   check_refused(f, tune + "--lora 3 --out x", "does not fit this model: expected block.0.attention.q.lora_a (3, 8)");
 }
@@ -85,9 +79,9 @@ TEST_CASE("adapters of peft need their base, which import may name", "[lora][pef
   fs::rename(f.path("hf"), f.path("elsewhere"));
   check_refused(f, "eval adapters --data stories.txt",
                 ", which is no folder of a model here: train_gpt import adapters --base FOLDER --out RUN");
-  must(f, "import adapters --base elsewhere --out in");
+  f.must("import adapters --base elsewhere --out in");
   CHECK(f.logits("in") == want);
-  must(f, "export in --to hf --out back");
+  f.must("export in --to hf --out back");
   CHECK(f.tensors("back") == f.tensors("adapters"));
   CHECK(f.settings("back").at("base_model_name_or_path") == f.path("elsewhere"));
 
@@ -103,8 +97,8 @@ TEST_CASE("adapters of peft need their base, which import may name", "[lora][pef
   check_refused(f, "import adapters --base stories.txt --out x", "stories.txt is no folder of a model of transformers");
   check_refused(f, "import back --base adapters --out x", "adapters holds adapters itself");
   check_refused(f, "import elsewhere --base elsewhere --out x", "--base is for a folder with adapters");
-  must(f, "train stories.txt --preset llama2 --steps 1 --out deep" + kTiny + "--layers 2");
-  must(f, "export deep --to hf --out deep-hf");
+  f.must("train stories.txt --preset llama2 --steps 1 --out deep" + kTiny + "--layers 2");
+  f.must("export deep --to hf --out deep-hf");
   check_refused(f, "import back --base deep-hf --out x", "back/adapter_model.safetensors lacks the tensor 'base");
 }
 

@@ -211,7 +211,7 @@ void run_tokenize(const TokenizeOptions& o) {
   const std::vector<std::string> replaced = replaced_files(o);
   std::string source;
   const Tokenizer tokenizer = tokenizer_for(o, source);
-  const std::string file = tokenizer_file(tokenizer, source);
+  const std::string own_file = tokenizer_file(tokenizer, source);
   const DocumentTokens around = around_documents(o, tokenizer);
   make_folder(o.out);
   for (const std::string& file : replaced) remove_output(file);
@@ -232,7 +232,7 @@ void run_tokenize(const TokenizeOptions& o) {
   }
   train.finish();
   val.finish();
-  write_tokenizer(o, tokenizer, file);
+  write_tokenizer(o, tokenizer, own_file);
   const auto count = [](size_t n, const char* what) { return counted(static_cast<double>(n), what); };
   std::printf("%s: %s: %s to train on in %s, %s to validate in %s (%s in %.1f s), vocabulary %d\n", o.out.c_str(),
               count(documents, "document").c_str(), count(train.total(), "token").c_str(),

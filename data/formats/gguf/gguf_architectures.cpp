@@ -57,6 +57,15 @@ ConfigField logit_divisor() {
           [=](json& keys, const Config& c) { keys[kKey] = 1 / c.logit_scale; }};
 }
 
+// Granite is without RoPE if this key is false. The other architectures ignore it.
+ConfigField never_without_rope() {
+  constexpr const char* kKey = "rope.scaling.finetuned";
+  return {[=](Config&, const json& keys) {
+            if (keys.value(kKey, json(true)) != true) refuse_key(kKey, "is not true; train_gpt has true only");
+          },
+          [](json&, const Config&) {}};
+}
+
 constexpr int kDerived = 0;  // resolve() derives the size from others, as llama.cpp does
 
 // A key that repeats another key. It is written and not read.
@@ -298,7 +307,7 @@ const std::vector<Architecture>& rows() {
        concat(llama_like({tied, head_dim, value_dim, ffn_bias, o_bias, qkv_bias,
                           factor("attention.scale", &Config::attention_scale),
                           factor("embedding_scale", &Config::embedding_scale),
-                          factor("residual_scale", &Config::branch_scale), logit_divisor()}),
+                          factor("residual_scale", &Config::branch_scale), logit_divisor(), never_without_rope()}),
               {rope_factors_tensor()}),
        with_common(concat(qkv(of_neighbors), kPreNorms))},
       {"smollm3", "smollm3", "llama", false, llama_like({tied, head_dim, value_dim, qkv_bias, always([](Config& c) {
@@ -360,9 +369,19 @@ Expressed gguf_expressed(Config config) {
   }
 }
 
-json gguf_keys(const Expressed& model) {
+namespace {
+
+// The keys of a file, and what else the fields of its architecture write.
+json written_fields(const Architecture& architecture, const Config& config) {
   json keys;
-  for (const ConfigField& field : model.architecture.fields) field.write(keys, model.config);
+  for (const ConfigField& field : architecture.fields) field.write(keys, config);
+  return keys;
+}
+
+}  // namespace
+
+json gguf_keys(const Expressed& model) {
+  json keys = written_fields(model.architecture, model.config);
   for (const char* no_key : {kTensors, kGains, kRopeFactors, kRopeAsGiven, kOpenBase}) keys.erase(no_key);
   return keys;
 }
@@ -374,8 +393,9 @@ bool needs_own_head(const Expressed& model) {
 }
 
 bool may_have_rope_factors(const Expressed& model) {
-  const std::string_view type = model.architecture.model_type;
-  return type == "llama" || type == "granite";
+  Config c = model.config;
+  c.rope_scaling = RopeScaling::llama3;
+  return written_fields(model.architecture, c).contains(kRopeFactors);
 }
 
 // ---- reading ---------------------------------------------------------------------------------------------
@@ -444,8 +464,10 @@ std::string shown_value(const json& value) {
 
 // True if llama.cpp reads which layers have a window. Otherwise a file may not say it.
 bool reads_window_pattern(const Expressed& model) {
-  const std::string_view name = model.architecture.model_type;
-  return name == "olmo2" || name == "gemma3";
+  Config c = model.config;
+  c.window = 1;
+  c.window_layers = "none";
+  return written_fields(model.architecture, c).contains(kWindowPattern);
 }
 
 // Throws unless the keys say what we would write for this model.
@@ -454,8 +476,6 @@ void require_known(const json& keys, const Expressed& model) {
   expected.update(gguf_keys(model));
   for (const char* name : kRopeScalingKeys) expected[name] = nullptr;  // what they say is in the Config
   if (reads_window_pattern(model)) expected[kWindowPattern] = nullptr;
-  // Granite is without RoPE if this is false. The other architectures ignore it.
-  if (std::string_view(model.architecture.model_type) == "granite") expected["rope.scaling.finetuned"] = true;
   // In Qwen3 MoE it is the width of layers without experts, which the published models lack.
   if (std::string_view(model.architecture.model_type) == "qwen3moe") expected["feed_forward_length"] = nullptr;
   for (const auto& [name, value] : keys.items()) {

@@ -8,10 +8,10 @@
 #include "data/files/foreign_files.hpp"
 #include "data/formats/foreign_tensors.hpp"
 #include "data/formats/foreign_tokenizer.hpp"
+#include "data/tokenizer/gguf/gguf_vocabulary.hpp"
 #include "gguf_architectures.hpp"
 #include "gguf_file.hpp"
 #include "gguf_rope.hpp"
-#include "data/tokenizer/gguf/gguf_vocabulary.hpp"
 
 using nlohmann::json;
 

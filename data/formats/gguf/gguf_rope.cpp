@@ -205,7 +205,7 @@ std::optional<Config> fitted(Config c, const std::vector<double>& numbers) {
 }
 
 void read_factors(Config& c, const std::vector<double>& numbers) {
-  if (c.rope_scaling != RopeScaling::none) refuse_key(kRopeFactors, "is there in addition to rope.scaling.factor");
+  if (c.rope_scaling != RopeScaling::none) refuse_key(kRopeFactors, "and rope.scaling.factor both stretch RoPE");
   const size_t pairs = rotated_channels(c) / 2;
   if (numbers.size() != pairs || pairs == 0)
     refuse_key(kRopeFactors, "has " + std::to_string(numbers.size()) + " numbers, and the header asks for " +

@@ -12,10 +12,11 @@
 
 #include "data/formats/huggingface/config_keys.hpp"
 
-// The tensor of Llama 3's stretching. A reader of fields finds its numbers under this name, beside the keys.
+// The tensor of Llama 3's stretching. rope_factors_tensor() expects its numbers among the keys, under this name.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
 
-// The magnitude, which a file holds in another form, so that what is read is what was written.
+// Not a key of the file: the magnitude of the model that is being written. A file holds it divided by YaRN's own, which
+// rounds it. Only gguf_expressed() sees this value.
 inline constexpr const char* kRopeAsGiven = "magnitude of RoPE as given";
 
 // Keys that rope_scaling_keys() reads.

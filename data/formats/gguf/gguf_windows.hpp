@@ -19,5 +19,6 @@ ConfigField windows(const WindowKeys& keys);
 // because older builds of llama.cpp ignore it.
 inline constexpr const char* kWindowPattern = "attention.sliding_window_pattern";
 
-// True if the model leaves the base in layers with a window open, so that what is read is what was written.
+// Not a key of the file: true if the model that is being written leaves the base in layers with a window open. Only
+// gguf_expressed() sees this value.
 inline constexpr const char* kOpenBase = "base in layers with a window is open";

@@ -304,6 +304,14 @@ ConfigFields cohere_fields(float theta, const ConfigFields& more) {
                              more));
 }
 
+// CodeGen's joined matrix of q, v and k has four equal parts.
+ConfigField whole_parts() {
+  const auto require = [](const Config& c) {
+    if (c.channels % kCodegenParts != 0) refuse_key("n_embd", "is not a multiple of 4");
+  };
+  return {[=](Config& c, const json&) { require(c); }, [=](json&, const Config& c) { require(c); }};
+}
+
 // GPT-J and CodeGen: biases in the feed-forward layer and the classifier only.
 ConfigFields gptj_fields(const ConfigFields& more) {
   return gpt_sizes(concat({optional_size("n_inner", &Config::hidden), epsilon("layer_norm_epsilon", 1e-5),
@@ -448,14 +456,7 @@ const ConfigFields kGptBigcodeFields =
 
 const ConfigFields kGptjFields = gptj_fields({});
 
-const ConfigFields kCodegenFields =
-    gptj_fields({{[](Config& c, const json&) {
-                    if (c.channels % kCodegenParts != 0) refuse_key("n_embd", "is not a multiple of 4");
-                  },
-                  [](json& file, const Config& c) {
-                    if (c.channels % kCodegenParts != 0) refuse_key("n_embd", "is not a multiple of 4");
-                    file["n_ctx"] = c.context;
-                  }}});
+const ConfigFields kCodegenFields = gptj_fields({written("n_ctx", &Config::context), whole_parts()});
 
 const ConfigFields kOptFields =
     usual_fields({size("ffn_dim", &Config::hidden), size("max_position_embeddings", &Config::context),

@@ -18,7 +18,7 @@ struct AdapterTensor {
   std::vector<size_t> rows;  // the place in theirs of each row of ours
 };
 
-// Returns the adapters of a model with this Config. The class is that of the model without them.
+// Returns the tensors of the adapters of a model with this Config. The architecture is the base's.
 std::vector<AdapterTensor> adapter_tensors(const Architecture& architecture, const Config& config);
 
 // Returns Config::lora_shared of a class: which of the joined matrices, "qkv" and "gate_up", it stores as one.

@@ -19,7 +19,7 @@ json rope_parameters(const json& file) {
   return values;
 }
 
-// The parameters of a class that has one set of them for all layers.
+// Returns RoPE's parameters, which must be the same for all layers.
 json shared_rope_parameters(const json& file) {
   const json values = rope_parameters(file);
   for (const json& value : values)
