@@ -17,11 +17,12 @@ struct Norms {
         scalars(random_floats(4)), running(allocate(2 * size_t(c))) {}
 
   Norm parameters(NormKind kind) const {
-    return {kind, 1e-5f, gain.get(), norm_row(kind).bias ? bias.get() : nullptr, false, &scalars[0], &scalars[1],
-            &running[0], &running[C]};
+    return {.kind = kind, .gain = gain.get(), .bias = norm_row(kind).bias ? bias.get() : nullptr, .alpha = &scalars[0],
+            .shift = &scalars[1], .running_mean = &running[0], .running_var = &running[C]};
   }
   Norm gradients(NormKind kind) const {
-    return {kind, 1e-5f, dgain.get(), norm_row(kind).bias ? dbias.get() : nullptr, false, &scalars[2], &scalars[3]};
+    return {.kind = kind, .gain = dgain.get(), .bias = norm_row(kind).bias ? dbias.get() : nullptr,
+            .alpha = &scalars[2], .shift = &scalars[3]};
   }
   NormSaved saved() const { return {mean.get(), rstd.get(), variance.get()}; }
   void forward(NormKind kind) const {
