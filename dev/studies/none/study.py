@@ -9,53 +9,110 @@ can be compared.
 import sys
 from pathlib import Path
 
+import pandas
+from scipy import stats
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, draw_by_time, mean_by, outcome, plt, rate_axis, shown, table, unigram_line  # noqa: E402
+from common import (Study, draw_by_time, mean_by, outcome, plt, rate_axis, shown, stored, table,  # noqa: E402
+                    unigram_line)
+from words import holm  # noqa: E402
 
 STYLE = {"LayerNorm": "#0072B2", "RMSNorm": "#D55E00", "none": "#000000"}
 CELLS = {"LayerNorm": "placement=pre norm=layernorm", "RMSNorm": "placement=pre norm=rmsnorm", "none": "placement=none"}
 RATES = ["3e-4", "1e-3", "3e-3", "1e-2", "3e-2", "1e-1"]
+NAMES = {"layernorm": "LayerNorm", "rmsnorm": "RMSNorm"}
 
 
-def name_of(row):
-    return "none" if row.placement == "none" else {"layernorm": "LayerNorm", "rmsnorm": "RMSNorm"}[row.norm]
+def named(rows):
+    """The rows of a table, with a column that names the norm, or "none"."""
+    return rows.assign(name=rows.norm.map(NAMES).where(rows.placement != "none", "none"))
 
 
-study = Study(__doc__)
-steps = 3000 if study.long else 600
-WARMUPS = {steps // 10: "--", steps // 3: "-"}
-shared = f"""--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps}
-    --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
-crossed = f"warmup={','.join(map(str, WARMUPS))} lr={','.join(RATES)}"
-grid = " + ".join(f"{cell} {crossed}" for cell in CELLS.values())
-rates = study.compare("rates", f"{shared} --grid {grid} seed=1,2,3")
-runs = rates.runs.assign(name=rates.runs.apply(name_of, axis=1))
-best, stable = {}, {}
-for name, some in runs.groupby("name"):
-    good = {at: cell.final_val.mean() for at, cell in some.groupby(["warmup", "peak_lr"])
+def survivors(runs):
+    """{(warm-up, rate): mean final loss} where every seed finished."""
+    return {at: cell.final_val.mean() for at, cell in runs.groupby(["warmup", "peak_lr"])
             if (cell.state == "finished").all()}
-    best[name] = min(good, key=good.get)
-    stable[name] = {warmup: max((rate for at, rate in good if at == warmup), default=None) for warmup in WARMUPS}
-grid = " + ".join(f"{cell} warmup={best[name][0]} lr={best[name][1]}" for name, cell in CELLS.items())
-own = study.compare("own", f"{shared} --grid {grid} seed=4,5,6", jobs=1)
-figure, (by_rate, by_step, by_second) = plt.subplots(1, 3, figsize=(13, 4))
-rows = []
-for name, color in STYLE.items():
-    some = runs[runs.name == name]
-    for warmup, style in WARMUPS.items():
-        mean = mean_by(some[some.warmup == warmup], "peak_lr")
-        by_rate.plot(mean.index, mean, "o" + style, color=color, label=f"{name}, warm-up {warmup}")
-    last = own.runs[own.runs.apply(name_of, axis=1) == name]
-    survived = [f"{rate:g}" if rate else "" for rate in stable[name].values()]
-    rows.append([name, *map("{:g}".format, reversed(best[name])), *survived, outcome(last), shown(last.seconds, 1),
-                 f"{last.steps_to_target.mean():.0f}", f"{last.seconds_to_target.mean():.1f}"])
-unigram_line(by_rate, runs)
-rate_axis(by_rate, RATES, ylabel=f"validation loss after {steps} steps")
-curves = own.curves.assign(name=own.curves.apply(name_of, axis=1))
-draw_by_time(by_step, by_second, curves, STYLE, top=4)
-by_step.set(title="each at its best rate and warm-up")
-by_rate.legend(fontsize=8)
-target = own.summary.target.iloc[0]
-study.publish(figure, table(rows, ["norm", "best rate", "its warm-up",
-                                   *(f"largest rate that all seeds survive, warm-up {n}" for n in WARMUPS),
-                                   "final loss", "seconds", f"steps to {target:.3f}", f"seconds to {target:.3f}"]))
+
+
+def differences(runs, name, pair, seeds):
+    """Final losses of runs at a pair of warm-up and rate minus LayerNorm's of the same seeds."""
+    at = runs[(runs.warmup == pair[0]) & (runs.peak_lr == pair[1]) & runs.seed.isin(seeds)]
+    losses = at.pivot(index="seed", columns="name", values="final_val")
+    return losses[name] - losses.LayerNorm
+
+
+def differences_table(rates, own):
+    """At the best pair of each with fresh seeds, those that chose it, and all; and where RMSNorm differs."""
+    runs = pandas.concat([rates, own])
+    chosen, fresh = (sorted(some.seed.unique()) for some in (rates, own))
+    pairs = list(rates[["warmup", "peak_lr"]].drop_duplicates().itertuples(index=False, name=None))
+    p = dict(zip(pairs, holm([test(differences(rates, "RMSNorm", pair, chosen)) for pair in pairs])))
+    rows = []
+    for name, digits, groups in ("none", 2, (fresh, chosen, chosen + fresh)), ("RMSNorm", 3, (fresh,)):
+        pair = tuple(own[own.name == name][["warmup", "peak_lr"]].iloc[0])
+        for seeds in groups:
+            values = differences(runs, name, pair, seeds)
+            rows.append([name, *said(pair, seeds), shown(values, digits), f"{test(values):.3f}", ""])
+    for pair in sorted(p):
+        if pair[1] == rates.peak_lr.min():
+            values = differences(rates, "RMSNorm", pair, chosen)
+            rows.append(["RMSNorm", *said(pair, chosen), shown(values), f"{test(values):.3f}", f"{p[pair]:.2f}"])
+    return table(rows, ["minus LayerNorm", "warm-up", "rate", "seeds", "difference", "p",
+                        f"p after Holm's correction for {len(p)} pairs"])
+
+
+def said(pair, seeds):
+    return f"{pair[0]:g}", f"{pair[1]:g}", ", ".join(map(str, seeds))
+
+
+def test(values):
+    """The p value of a t test that their mean is 0."""
+    return stats.ttest_1samp(values, 0).pvalue
+
+
+def published():
+    """The tables in README.md, from the stored runs."""
+    rates, own = (named(stored(__file__, f"{label}-runs")) for label in ("rates", "own"))
+    warmups = sorted(rates.warmup.unique())
+    target = f"{stored(__file__, 'own-summary').target.iloc[0]:.3f}"
+    rows = []
+    for name in STYLE:
+        good, last = survivors(rates[rates.name == name]), own[own.name == name]
+        warmup, rate = min(good, key=good.get)
+        highest = [max((r for w, r in good if w == at), default="") for at in warmups]
+        rows.append([name, f"{rate:g}", warmup, *highest, outcome(last), shown(last.seconds, 1),
+                     f"{last.steps_to_target.mean():.0f}", f"{last.seconds_to_target.mean():.1f}"])
+    return table(rows, ["norm", "best rate", "its warm-up",
+                        *(f"largest rate that all seeds survive, warm-up {n}" for n in warmups),
+                        "final loss", "seconds", f"steps to {target}", f"seconds to {target}"]) + \
+        "\n" + differences_table(rates, own)
+
+
+def main():
+    study = Study(__doc__)
+    steps = 3000 if study.long else 600
+    warmups = {steps // 10: "--", steps // 3: "-"}
+    shared = f"""--layers 12 --channels 64 --heads 4 --context 128 --batch 4 --steps {steps}
+        --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
+    crossed = f"warmup={','.join(map(str, warmups))} lr={','.join(RATES)}"
+    grid = " + ".join(f"{cell} {crossed}" for cell in CELLS.values())
+    runs = named(study.compare("rates", f"{shared} --grid {grid} seed=1,2,3").runs)
+    best = {name: min(good, key=good.get) for name, some in runs.groupby("name") if (good := survivors(some))}
+    grid = " + ".join(f"{cell} warmup={best[name][0]} lr={best[name][1]}" for name, cell in CELLS.items())
+    own = study.compare("own", f"{shared} --grid {grid} seed=4,5,6", jobs=1)
+
+    figure, (by_rate, by_step, by_second) = plt.subplots(1, 3, figsize=(13, 4))
+    for name, color in STYLE.items():
+        for warmup, style in warmups.items():
+            mean = mean_by(runs[(runs.name == name) & (runs.warmup == warmup)], "peak_lr")
+            by_rate.plot(mean.index, mean, "o" + style, color=color, label=f"{name}, warm-up {warmup}")
+    unigram_line(by_rate, runs)
+    rate_axis(by_rate, RATES, ylabel=f"validation loss after {steps} steps")
+    draw_by_time(by_step, by_second, named(own.curves), STYLE, top=4)
+    by_step.set(title="each at its best rate and warm-up")
+    by_rate.legend(fontsize=8)
+    study.publish(figure, published())
+
+
+if __name__ == "__main__":
+    main()

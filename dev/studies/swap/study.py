@@ -9,48 +9,33 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import LINES, MARKERS, Study, interval, outcome, plt, shown, table  # noqa: E402
+from common import LINES, MARKERS, Study, interval, outcome, plt, shown, stored, table  # noqa: E402
 
 COLORS = {"layernorm": "#0072B2", "rmsnorm": "#D55E00", "scalenorm": "#009E73", "batchnorm": "#CC79A7",
           "dyt": "#E69F00", "derf": "#56B4E9", "none": "#000000"}
 NAMES = {"layernorm": "LayerNorm (kept)", "rmsnorm": "RMSNorm", "scalenorm": "ScaleNorm", "batchnorm": "BatchNorm",
          "dyt": "DyT", "derf": "Derf", "none": "none"}
+NORMS = "norm=layernorm,rmsnorm,scalenorm,batchnorm,dyt,derf"
 SEEDS, RATES = (1, 2, 3), "3e-4,1e-3,3e-3"
 HIGHEST = float(RATES.split(",")[-1])
 
-study = Study(__doc__)
-base_steps, steps = (6000, 2000) if study.long else (1500, 300)
-sizes = "--layers 6 --channels 64 --heads 4 --context 128"
-shared = "--batch 8 --val-fraction 0.02 --eval-batches 20 --save-every 0"
-norms = "norm=layernorm,rmsnorm,scalenorm,batchnorm,dyt,derf"
+
+def named(rows):
+    """The rows of a table, with a column that names the norm, or "none"."""
+    return rows.assign(name=rows.norm.where(rows.get("placement", rows.norm) != "none", "none"))
 
 
-def name_of(row):
-    return "none" if row.get("placement") == "none" else row.norm
-
-
-def runs_of(label, options, cells):
-    """Runs and curves of all seeds, each on top of its own base."""
-    return [rows.assign(name=rows.apply(name_of, axis=1))
-            for rows in study.compare_on(bases, label, f"{shared} {options} --grid {cells}")]
-
-
-bases = {seed: study.trained(f"base-{seed}", f"--steps {base_steps} --lr 3e-3 --warmup 100 --eval-every 100 {sizes} "
-                             f"{shared} --seed {seed}") for seed in SEEDS}
-
-after, _ = runs_of("after", "--steps 1 --lr 1e-9", f"{norms} + placement=none")
-tune = f"--steps {steps} --warmup {steps // 10} --eval-every {steps // 15}"
-whole, curves = runs_of("whole", tune, f"{norms} lr={RATES} + placement=none lr={RATES}")
-alone, _ = runs_of("alone", f"{tune} --train-only norm", f"{norms} lr={RATES}")
-
-
-def best(runs, name):
-    """The runs at the rate with the lowest mean loss, if there are any."""
-    some = runs[runs.name == name]
-    if some.empty:
-        return None
-    return min((cell for _, cell in some.groupby("peak_lr")),
+def best(runs):
+    """The runs of one norm, at the rate with the lowest mean loss if there are several."""
+    if "peak_lr" not in runs:
+        return runs
+    return min((cell for _, cell in runs.groupby("peak_lr")),
                key=lambda cell: ((cell.state != "finished").sum(), cell.final_val.mean()))
+
+
+def cells_of(label):
+    """{norm: its best runs}, from the stored runs."""
+    return {name: best(runs) for name, runs in named(stored(__file__, f"{label}-runs")).groupby("name")}
 
 
 def rated(cell):
@@ -61,32 +46,61 @@ def rated(cell):
     return [outcome(cell), f"{rate:g}" + ("*" if rate == HIGHEST else "")]
 
 
-figure, (by_step, by_norm) = plt.subplots(1, 2, figsize=(10, 4))
-rows = []
-for place, (name, color) in enumerate(COLORS.items()):
-    look = {"color": color, "marker": MARKERS[place], "markersize": 4}
-    first, tuned, norms_alone = after[after.name == name], best(whole, name), best(alone, name)
-    rate = tuned.peak_lr.iloc[0]
-    rows.append([NAMES[name], shown(first.final_val), *rated(tuned), *rated(norms_alone)])
-    shown_curves = curves[(curves.name == name) & (curves.peak_lr == tuned.peak_lr.iloc[0])]
-    curve = shown_curves.dropna(subset="val_loss").groupby("step").val_loss
-    by_step.plot([0, *curve.mean().index], [first.final_val.mean(), *curve.mean()],
-                 linestyle=LINES[place % len(LINES)], label=NAMES[name], markevery=3, **look)
-    for x, cell in enumerate((first, tuned, norms_alone)):
-        if cell is not None:
-            mean, half = interval(cell.final_val)
-            by_norm.errorbar(x + (place - 3) * 0.1, mean, yerr=half, capsize=2, **look)
-kept = after[after.name == "layernorm"].final_val.mean()
-losses = [0.3, 0.4, 0.6, 1, 2, 4]
-for axis in by_step, by_norm:
-    axis.axhline(kept, color="0.5", linestyle=":", linewidth=1)
-    axis.set(yscale="log", ylabel="validation loss", yticks=losses, yticklabels=losses)
-    axis.minorticks_off()
-by_step.set(xlabel="step of fine-tuning", title="all weights tuned, each at its best rate")
-by_step.legend(fontsize=8)
-by_norm.set(title="mean and 95 % interval (dotted: before the swap)", xticks=range(3),
-            xticklabels=["right after", "all weights\ntuned", "norms alone\ntuned"])
-for axis in by_step, by_norm:
-    axis.title.set_fontsize(10)
-study.publish(figure, table(rows, ["norm", "right after the swap", "all weights tuned", "rate", "norms alone tuned",
-                                   "rate"]))
+def published():
+    """The table in README.md, from the stored runs."""
+    after, whole, alone = map(cells_of, ("after", "whole", "alone"))
+    rows = [[words, shown(after[name].final_val), *rated(whole[name]), *rated(alone.get(name))]
+            for name, words in NAMES.items()]
+    return table(rows, ["norm", "right after the swap", "all weights tuned", "rate", "norms alone tuned", "rate"])
+
+
+def draw_steps(axis, curves):
+    """Validation loss by step of the fine-tuning of all weights, each norm at its best rate."""
+    after, whole = map(cells_of, ("after", "whole"))
+    for place, (name, color) in enumerate(COLORS.items()):
+        some = curves[(curves.name == name) & (curves.peak_lr == whole[name].peak_lr.iloc[0])]
+        mean = some.dropna(subset="val_loss").groupby("step").val_loss.mean()
+        axis.plot([0, *mean.index], [after[name].final_val.mean(), *mean], linestyle=LINES[place % len(LINES)],
+                  label=NAMES[name], markevery=3, color=color, marker=MARKERS[place], markersize=4)
+    axis.set(xlabel="step of fine-tuning")
+    axis.set_title("all weights tuned, each at its best rate", fontsize=10)
+    axis.legend(fontsize=8)
+
+
+def draw_norms(axis):
+    """The loss right after the swap, and after either fine-tuning."""
+    for x, cells in enumerate(map(cells_of, ("after", "whole", "alone"))):
+        for place, (name, color) in enumerate(COLORS.items()):
+            if name in cells:
+                mean, half = interval(cells[name].final_val)
+                axis.errorbar(x + (place - 3) * 0.1, mean, yerr=half, capsize=2, color=color, marker=MARKERS[place],
+                              markersize=4)
+    axis.set(xticks=range(3), xticklabels=["right after", "all weights\ntuned", "norms alone\ntuned"])
+    axis.set_title("mean and 95 % interval (dotted: before the swap)", fontsize=10)
+
+
+def main():
+    study = Study(__doc__)
+    base_steps, steps = (6000, 2000) if study.long else (1500, 300)
+    shared = "--batch 8 --val-fraction 0.02 --eval-batches 20 --save-every 0"
+    sizes = "--layers 6 --channels 64 --heads 4 --context 128"
+    bases = {seed: study.trained(f"base-{seed}", f"--steps {base_steps} --lr 3e-3 --warmup 100 --eval-every 100 "
+                                 f"{sizes} {shared} --seed {seed}") for seed in SEEDS}
+    tune = f"{shared} --steps {steps} --warmup {steps // 10} --eval-every {steps // 15}"
+    study.compare_on(bases, "after", f"{shared} --steps 1 --lr 1e-9 --grid {NORMS} + placement=none")
+    _, curves = study.compare_on(bases, "whole", f"{tune} --grid {NORMS} lr={RATES} + placement=none lr={RATES}")
+    study.compare_on(bases, "alone", f"{tune} --train-only norm --grid {NORMS} lr={RATES}")
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4))
+    draw_steps(axes[0], named(curves))
+    draw_norms(axes[1])
+    losses = [0.3, 0.4, 0.6, 1, 2, 4]
+    for axis in axes:
+        axis.axhline(cells_of("after")["layernorm"].final_val.mean(), color="0.5", linestyle=":", linewidth=1)
+        axis.set(yscale="log", ylabel="validation loss", yticks=losses, yticklabels=losses)
+        axis.minorticks_off()
+    study.publish(figure, published())
+
+
+if __name__ == "__main__":
+    main()
