@@ -2,6 +2,7 @@
 
 #include "check.hpp"
 #include "layers/embedding/position.hpp"
+#include "layers/kernels/elementwise.hpp"
 #include "reference.hpp"
 
 constexpr double kTolerance = 2e-7;  // measured: at most 4.9e-8
@@ -46,4 +47,17 @@ TEST_CASE("embedding is the same for any number of threads", "[embedding]") {
     embedding_backward(dweight.data(), tokens.data(), dx.data(), N, C);
     return joined({x, dweight});
   });
+}
+
+TEST_CASE("an embedding of bf16 numbers gives the same rows as one of floats", "[embedding]") {
+  const int N = 50, V = 9, C = 45;
+  const std::vector<int> tokens = random_ints(N, 3, V);
+  std::vector<float> halves(V * C / 2 + 1), weight(V * C), want(N * C), x = garbage(N * C);
+  const std::vector<float> exact = random_floats(V * C, 1);
+  round_to_bf16(reinterpret_cast<simd::Bfloat16*>(halves.data()), exact.data(), exact.size());
+  for (int i = 0; i < V * C; ++i)
+    weight[i] = simd::load(reinterpret_cast<const simd::Bfloat16*>(halves.data()) + i, 1)[0];
+  embedding_forward(want.data(), tokens.data(), weight.data(), N, C, 3);
+  embedding_forward(x.data(), tokens.data(), halves.data(), N, C, 3, NumberType::bf16);
+  CHECK(x == want);
 }

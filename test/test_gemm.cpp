@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "check.hpp"
+#include "layers/kernels/elementwise.hpp"
 
 namespace {
 
@@ -187,4 +188,24 @@ TEST_CASE("a NaN stays in its row of a product", "[gemm]") {
   a[7 * K + 4] = garbage(1)[0];
   gemm_nt(c.data(), a.data(), b.data(), M, N, K);
   for (int i = 0; i < M * N; ++i) REQUIRE(std::isnan(c[i]) == (i / N == 7));
+}
+
+TEST_CASE("a product with a bf16 matrix is that with the same numbers as floats, to the bit", "[gemm]") {
+  for (const auto& [M, N, K] : {std::array{1, 40, 70}, {3, 17, 300}, {4, 33, 1}, {9, 100, 37}, {70, 130, 600},
+                                {200, 64, 1100}}) {
+    const std::vector<float> a = operand(size_t(M) * K, 1), b = rounded(operand(size_t(K) * N, 2));
+    const std::vector<float> bias = operand(N, 3);
+    std::vector<float> halves((b.size() + 1) / 2);
+    round_to_bf16(reinterpret_cast<simd::Bfloat16*>(halves.data()), b.data(), b.size());
+    for (const Variant v : {nt, nn, tn})
+      for (const Matmul matmul : matmuls()) {
+        GemmOptions options{bias.data(), false, matmul};
+        std::vector<float> want(size_t(M) * N), c = garbage(want.size());
+        gemm(v, want.data(), a.data(), b.data(), M, N, K, options);
+        options.b = NumberType::bf16;
+        gemm(v, c.data(), a.data(), halves.data(), M, N, K, options);
+        INFO(kNames[v] << " " << M << " x " << N << " x " << K << (matmul == Matmul::bf16 ? " bf16" : ""));
+        CHECK(c == want);
+      }
+  }
 }

@@ -201,3 +201,44 @@ TEST_CASE("a run with adapters resumes, samples, and is exported alone or merged
   check_refused(f, tune + "3 --train-only norm", "--lora trains its adapters alone");
   check_refused(f, tune + "3 --lora-on x", "--lora-on names 'x', which is no matrix of this model");
 }
+
+TEST_CASE("frozen matrices of a bf16 model stay bf16, and training has the same bits", "[lora][program]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 3 --out base" + kTiny).status == 0);
+  REQUIRE(f.run("export base --to hf --dtype bf16 --out came").status == 0);
+  const std::string tune = "train stories.txt --batch 2 --eval-every 2 --threads 1 --quiet ";
+  const auto bytes = [&](const std::string& run) {
+    return std::filesystem::file_size(f.path(run + "/checkpoint.safetensors"));
+  };
+  const auto header = [&](const std::string& run) {
+    return read_checkpoint_header(f.path(run + "/checkpoint.safetensors"));
+  };
+  for (const std::string what : {"--lora 2", "--train-only norm", "--freeze attention|embedding"}) {
+    INFO(what);
+    const std::string start = tune + what + " --force --init-from came ";
+    const Outcome halves = f.run(start + "--steps 6 --out halves");
+    const Outcome floats = f.run(start + "--steps 6 --frozen-weights fp32 --out floats");
+    REQUIRE(halves.status == 0);
+    REQUIRE(floats.status == 0);
+    CHECK(contains(halves.out, "; frozen matrices are bf16\n"));
+    CHECK_FALSE(contains(floats.out, "bf16"));
+    CHECK(last_weights(f, "halves") == last_weights(f, "floats"));
+    CHECK(header("halves").val_loss == header("floats").val_loss);
+    CHECK(bytes("halves") < bytes("floats"));
+
+    REQUIRE(f.run(start + "--steps 3 --schedule-end 6 --out half").status == 0);
+    REQUIRE(f.run("train --resume --out half --steps 6").status == 0);
+    CHECK(last_weights(f, "half") == last_weights(f, "floats"));
+  }
+  CHECK(contains(f.run("train stories.txt --init-from came --lora 2 --textbook --steps 1 --quiet --force --out x").out,
+                 "trains   "));
+  check_refused(f, tune + "--init-from came --lora 2 --textbook --frozen-weights bf16 --steps 1 --out y",
+                "--textbook reads floats: leave --frozen-weights out");
+
+  // A model of floats is rounded if the user asks for it; without frozen matrices the option does nothing.
+  REQUIRE(f.run(tune + "--init-from base --lora 2 --steps 6 --out plain").status == 0);
+  REQUIRE(f.run(tune + "--init-from base --lora 2 --frozen-weights bf16 --steps 6 --out rounded").status == 0);
+  CHECK(bytes("rounded") < bytes("plain"));
+  CHECK(contains(f.run(tune + "--init-from base --frozen-weights bf16 --steps 1 --out z").out,
+                 "--frozen-weights has no effect on a model that trains as a whole"));
+}

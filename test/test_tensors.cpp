@@ -1,10 +1,14 @@
 #include "layers/config/tensors.hpp"
 #include "layers/kernels/buffer.hpp"
 
+#include <bit>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 
 #include "check.hpp"
+#include "data/formats/float_types.hpp"
+#include "layers/kernels/elementwise.hpp"
 
 namespace {
 
@@ -96,4 +100,53 @@ TEST_CASE("sizes that do not fit in memory are refused", "[tensors]") {
   take();
   CHECK_THROWS_AS(take(), std::overflow_error);
   CHECK_THROWS_AS(allocate(std::numeric_limits<size_t>::max() / 2), std::overflow_error);
+}
+
+TEST_CASE("numbers are rounded to bf16 as the formats' own conversion does, and widened back", "[tensors]") {
+  std::vector<float> x = random_floats(1001, 1, -4, 4);
+  for (const uint32_t bits : {0x3f808000u, 0x3f818000u, 0x3f808001u, 0x7f7fffffu, 0x7f800000u, 0xff800000u, 0x7f800001u,
+                              0x80000000u, 0x00000001u})
+    x.push_back(std::bit_cast<float>(bits));
+  std::vector<simd::Bfloat16> halves(x.size());
+  round_to_bf16(halves.data(), x.data(), x.size());
+  std::vector<float> wide(x.size());
+  std::memcpy(reinterpret_cast<char*>(wide.data()) + 2 * x.size(), halves.data(), 2 * x.size());
+  widen_bf16(wide.data(), x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    INFO(x[i]);
+    CHECK(halves[i].bits == bfloat16_of_float(x[i]));
+    CHECK(std::bit_cast<uint32_t>(wide[i]) == uint32_t(halves[i].bits) << 16);
+  }
+}
+
+TEST_CASE("frozen matrices that may be bf16 take half of the room", "[tensors]") {
+  const auto walk = [](Layout& layout) {
+    layout.take_matrix({{"q", Role::qk, {4, 6}, {}}, {"k", Role::qk, {2, 6}, {}}});
+    layout.take_matrix({{"odd", Role::o, {3, 5}, {}}});
+    layout.take("vector", Role::o, {6});
+    layout.take_matrix({{"o", Role::o, {40, 4}, {}}});
+  };
+  Layout all;
+  walk(all);
+  std::vector<TensorSpec> table = all.table();
+  for (TensorSpec& spec : table) spec.trained = spec.name == "o";
+  Layout layout(nullptr, table, NumberType::bf16);
+  walk(layout);
+  const std::vector<TensorSpec>& found = layout.table();
+  for (const TensorSpec& spec : found)
+    CHECK((spec.numbers == NumberType::bf16) == (spec.name == "q" || spec.name == "k"));
+  CHECK(found[1].offset == 12);  // 24 numbers
+  CHECK(found[2].offset == 32);  // 18 floats, aligned; 48 without bf16
+  CHECK(layout.size() == buffer_floats(found));
+  CHECK(all.size() == buffer_floats(all.table()));
+
+  Buffer buffer = allocate(layout.size());
+  const std::vector<float> values = random_floats(12, 5);
+  std::copy_n(values.begin(), values.size(), FloatsToWrite(buffer.get(), found[1]).data());
+  const std::vector<float> read = read_floats(found[1], buffer.get());
+  for (size_t i = 0; i < values.size(); ++i) CHECK(read[i] == float_of_bfloat16(bfloat16_of_float(values[i])));
+  CHECK(buffer[found[0].offset] == 0);
+  CHECK(first_non_finite(found, buffer.get()) == nullptr);
+  FloatsToWrite(buffer.get(), found[1]).data()[11] = INFINITY;
+  CHECK(first_non_finite(found, buffer.get()) == &found[1]);
 }

@@ -114,8 +114,9 @@ void read_flat(float* buffer, const std::vector<TensorSpec>& table, const InputF
   const auto with_tensor = [&](const std::string& name, ForeignRow foreign_row) {
     const TensorSpec& spec = given.at(name);
     const std::vector<float> numbers = read_numbers(file, at, type, spec.size());
+    const FloatsToWrite floats(buffer, spec);
     for_each_run(spec, foreign_row, config, [&](size_t ours, size_t theirs, size_t n) {
-      std::copy_n(numbers.begin() + theirs, n, buffer + spec.offset + ours);
+      std::copy_n(numbers.begin() + theirs, n, floats.data() + ours);
     });
     at += spec.size() * bytes_of(type);
   };

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "data/strings/format.hpp"
+#include "layers/kernels/simd.hpp"
 
 float float_of_bfloat16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
@@ -30,11 +31,7 @@ uint16_t half_of_float(float x) {
   return with_sign((rebiased + 0xfff + (rebiased >> 13 & 1)) >> 13);
 }
 
-uint16_t bfloat16_of_float(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  if (std::isnan(x)) return static_cast<uint16_t>(bits >> 16 | 64);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
+uint16_t bfloat16_of_float(float x) { return simd::round_to_bf16(x).bits; }
 
 namespace {
 

@@ -21,6 +21,7 @@ class ForeignModel {
   virtual Tokenizer tokenizer() const = 0;   // throws std::runtime_error if none can be read
   virtual CompanionFiles companions() const { return {}; }
   virtual std::string dtype() const { return ""; }  // of the weights, as in --dtype; "" if export need not know
+  virtual NumberType numbers() const { return NumberType::fp32; }  // of all tensors of the model, or of its base
   virtual std::string base() const { return ""; }  // the folder of the model that adapters belong to; "" without any
   // Fills the weights of a model that has the tensors of this Config, and perhaps adapters of its own. Throws if a
   // number is not finite.

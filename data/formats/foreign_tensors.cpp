@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "data/strings/utf8.hpp"
+#include "layers/kernels/elementwise.hpp"
 #include "layers/model/size.hpp"
 
 namespace {
@@ -107,23 +108,39 @@ bool is_equal(const ForeignTensor& tensor) {
          tensor.sources[0].spec.size() == tensor.rows * tensor.columns;
 }
 
+// Reads a tensor that has the numbers of ours in the same order. Numbers that are rounded are read in pieces, so that
+// not all of them are floats at a time.
+void fill(float* buffer, const TensorSpec& spec, const HeldTensor& from) {
+  if (spec.numbers == NumberType::fp32 || !from.read_part) return from.read(FloatsToWrite(buffer, spec).data());
+  auto* to = reinterpret_cast<simd::Bfloat16*>(buffer + spec.offset);
+  std::vector<float> piece(1 << 16);
+  for (uint64_t first = 0, n; first < from.size(); first += n) {
+    n = std::min<uint64_t>(piece.size(), from.size() - first);
+    from.read_part(piece.data(), first, n);
+    round_to_bf16(to + first, piece.data(), n);
+  }
+}
+
 }  // namespace
 
 void load_tensors(Model& model, const std::string& path, const HeldTensors& held, const ForeignTensors& wanted,
                   const Config& config) {
-  std::map<std::string, size_t> offsets;
-  for (const TensorSpec& spec : model.table) offsets[spec.name] = spec.offset;
+  std::map<std::string, const TensorSpec*> specs;
+  for (const TensorSpec& spec : model.table) specs[spec.name] = &spec;
+  const auto floats_of_ours = [&](const ForeignTensor::Source& source) {
+    return FloatsToWrite(model.weights.get(), *specs.at(source.spec.name));
+  };
   for (const auto& [name, tensor] : wanted) {
     const HeldTensor& from = held.at(name);
     if (is_equal(tensor)) {
-      from.read(model.weights.get() + offsets.at(tensor.sources[0].spec.name));
+      fill(model.weights.get(), *specs.at(tensor.sources[0].spec.name), from);
       continue;
     }
     std::vector<float> values(from.size());
     from.read(values.data());
     for (const ForeignTensor::Source& source : tensor.sources) {
-      float* ours = model.weights.get() + offsets.at(source.spec.name);
-      tensor.for_each(source, config, [&](size_t theirs, size_t i) { ours[i] = values[theirs]; });
+      const FloatsToWrite floats = floats_of_ours(source);
+      tensor.for_each(source, config, [&, ours = floats.data()](size_t theirs, size_t i) { ours[i] = values[theirs]; });
     }
   }
   if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))

@@ -53,6 +53,7 @@ struct HeldTensor {
   std::vector<uint64_t> shape;
   std::function<void(float* to)> read;  // converts all numbers to floats
   std::string dtype = {};               // as in --dtype; "" if it has none of these types
+  std::function<void(float* to, uint64_t first, uint64_t n)> read_part = {};  // empty: only the whole can be read
 
   uint64_t size() const;  // in elements
 };

@@ -248,15 +248,15 @@ const StoredTensor* StoredTensors::find(const std::string& name) const {
 
 const std::string& StoredTensors::path_of(const StoredTensor& tensor) const { return files_[tensor.file]->path(); }
 
-void StoredTensors::read(float* to, const StoredTensor& tensor) const {
+void StoredTensors::read(float* to, const StoredTensor& tensor, uint64_t first, uint64_t count) const {
   const InputFile& file = *files_[tensor.file];
   if (tensor.type == TensorType::other)
     file.fail(": " + in_quotes(tensor.name) + " has dtype " + tensor.type_name + "; train_gpt reads F32, F16 and BF16");
-  if (tensor.type == TensorType::f32) return file.read(to, tensor.end - tensor.begin, tensor.begin);
+  if (tensor.type == TensorType::f32) return file.read(to, count * sizeof(float), tensor.begin + first * sizeof(float));
   const auto convert = tensor.type == TensorType::f16 ? float_of_half : float_of_bfloat16;
   uint16_t piece[1 << 12];
-  uint64_t at = tensor.begin;
-  for (uint64_t rest = tensor.size(), n; rest > 0; rest -= n, at += 2 * n) {
+  uint64_t at = tensor.begin + 2 * first;
+  for (uint64_t rest = count, n; rest > 0; rest -= n, at += 2 * n) {
     n = std::min<uint64_t>(rest, std::size(piece));
     file.read(piece, 2 * n, at);
     to = std::transform(piece, piece + n, to, convert);
@@ -272,8 +272,9 @@ std::string safetensors_header(const std::string& path, const std::vector<NewTen
   uint64_t end = 0;
   for (const NewTensor& t : tensors) {
     const uint64_t begin = end;
-    end += product(elements(t.shape), type.bytes);
-    const nlohmann::ordered_json row = {{"dtype", type.stored}, {"shape", t.shape}, {"data_offsets", {begin, end}}};
+    const FloatType& numbers = t.type ? *t.type : type;
+    end += product(elements(t.shape), numbers.bytes);
+    const nlohmann::ordered_json row = {{"dtype", numbers.stored}, {"shape", t.shape}, {"data_offsets", {begin, end}}};
     text += "," + to_text(json(t.name)) + ":" + to_text(row);
   }
   text += "}";

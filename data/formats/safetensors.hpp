@@ -44,8 +44,9 @@ class StoredTensors {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::string& path_of(const StoredTensor& tensor) const;
 
-  // Converts tensor.size() numbers to floats.
-  void read(float* to, const StoredTensor& tensor) const;
+  // Convert all numbers of a tensor to floats, or n numbers from number `first` on.
+  void read(float* to, const StoredTensor& tensor) const { read(to, tensor, 0, tensor.size()); }
+  void read(float* to, const StoredTensor& tensor, uint64_t first, uint64_t n) const;
 
  private:
   void open(std::shared_ptr<const InputFile> file);
@@ -62,11 +63,12 @@ struct NewTensor {
   std::string name;
   std::vector<uint64_t> shape;
   std::function<std::vector<float>()> values;
+  const FloatType* type = nullptr;  // null: the file's
 };
 
-// Returns the beginning of the file `path`, up to its data, for tensors of this type in this order. Does not call
-// values(). The length is a multiple of `alignment` bytes. Throws std::runtime_error if the header is longer than the
-// format allows.
+// Returns the beginning of the file `path`, up to its data, for tensors in this order, of this type unless they have
+// one of their own. Does not call values(). The length is a multiple of `alignment` bytes. Throws std::runtime_error if
+// the header is longer than the format allows.
 std::string safetensors_header(const std::string& path, const std::vector<NewTensor>& tensors,
                                const std::map<std::string, std::string>& metadata, size_t alignment,
                                const FloatType& type = kFloat32);

@@ -86,6 +86,8 @@ void complete(TrainOptions& o) {
     throw std::invalid_argument("--textbook decays every weight: leave --cautious-decay out");
   if (o.diagnostics > 0) throw std::invalid_argument("--textbook does not write diagnostics: leave --diagnostics out");
   if (o.config.matmul != Matmul::fp32) throw std::invalid_argument("--textbook computes in double: leave --matmul out");
+  if (o.frozen_weights != NumberType::fp32)
+    throw std::invalid_argument("--textbook reads floats: leave --frozen-weights out");
   if (o.config.recompute != Recompute::none)
     throw std::invalid_argument("--textbook keeps all activations: leave --recompute out");
 }

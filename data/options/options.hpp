@@ -29,6 +29,7 @@ inline constexpr Named<LearnedPart> kLearnedParts[] = {{LearnedPart::completion,
                                                        {LearnedPart::all, "all"}};
 inline constexpr Named<Packing> kPackings[] = {
     {Packing::stream, "stream"}, {Packing::documents, "documents"}, {Packing::padded, "padded"}};
+inline constexpr Named<NumberType> kNumberTypes[] = {{NumberType::fp32, "fp32"}, {NumberType::bf16, "bf16"}};
 inline constexpr Named<Draws> kDraws[] = {{Draws::random, "random"}, {Draws::shuffle, "shuffle"}};
 
 struct TrainOptions : TextOptions {
@@ -51,6 +52,7 @@ struct TrainOptions : TextOptions {
   std::optional<bool> nesterov;           // open: as the optimizer says
   double clip = 1;
   std::string train_only, freeze;  // regular expressions for tensor names; "" means all, and none
+  NumberType frozen_weights = NumberType::fp32;
   std::optional<double> lr_norm, lr_embedding, lr_head, lr_vector;  // open: as lr
   uint64_t seed = 1, data_seed = 1;
   int threads = 0;            // 0 means one per processor

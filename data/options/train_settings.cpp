@@ -38,6 +38,9 @@ TrainNeed trains(bool (*has)(const TensorSpec&)) {
           "on the tensors that {lora}, {train-only} and {freeze} leave"};
 }
 bool decays(const TensorSpec& spec) { return spec.decay; }
+
+const TrainNeed kFreezes = {nullptr, [](const TensorSpec& spec) { return !spec.trained && !is_vector(spec); },
+                            "on a model that trains as a whole"};
 bool has_momentum(const TensorSpec& spec) { return spec.optimizer && spec.optimizer->momentum; }
 
 // ---- the model -------------------------------------------------------------------------------------------
@@ -151,6 +154,8 @@ void describe_seeds(TrainTable& t) {
 void describe_trained(TrainTable& t) {
   t.text("train-only", &TrainOptions::train_only, "REGEX", "train only tensors whose names match, e.g. norm");
   t.text("freeze", &TrainOptions::freeze, "REGEX", "do not train tensors whose names match, e.g. embedding");
+  t.choice("frozen-weights", kNumberTypes, &TrainOptions::frozen_weights,
+           "numbers of matrices that do not train (bf16 for --init-from a bf16 model)", {}, {kFreezes});
 }
 
 void describe_machine(TrainTable& t) {

@@ -36,7 +36,8 @@ std::string copy_weights(Model& model, const Model& from, const std::string& pat
   for (const TensorSpec& spec : model.table) {
     const auto found = theirs.find(spec.name);
     if (found != theirs.end() && (found->second->shape == spec.shape || is_cut(spec, *found->second))) {
-      std::copy_n(from.weights.get() + found->second->offset, spec.size(), model.weights.get() + spec.offset);
+      std::copy_n(from.weights.get() + found->second->offset, spec.size(),
+                  FloatsToWrite(model.weights.get(), spec).data());
       theirs.erase(found);
       continue;
     }

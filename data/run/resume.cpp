@@ -78,11 +78,22 @@ std::string without_derived(const std::string& settings, const Command& command)
   return without(derived, settings);
 }
 
+// True if what is frozen is bf16 in the model that a run starts from. Adapters that are merged change its weights.
+bool comes_as_bf16(const CheckpointHeader& from, const TrainOptions& o) {
+  const bool merges = from.options.config.lora_rank > 0 && o.config.lora_rank == 0;
+  return from.numbers == NumberType::bf16 && !merges && !o.textbook;
+}
+
 // Returns a model's settings with a context that fits into memory and a rate for fine-tuning, unless the user says
-// them.
-std::string with_choices(const std::string& settings, const Command& command, TrainOptions o) {
+// them. Frozen weights stay as they come.
+std::string with_choices(const std::string& settings, const Command& command, TrainOptions o,
+                         const CheckpointHeader& from) {
   o.config = resolved(with_vocabulary(o).config);
   std::string text = settings;
+  if (!command.said("frozen-weights") && comes_as_bf16(from, o)) {
+    o.frozen_weights = NumberType::bf16;
+    text += "frozen-weights = " + toml(std::string("bf16")) + "\n";
+  }
   if (!command.said("context"))
     text = without({"context"}, text) + "context = " + toml(fitting_context(o, detect_machine().memory)) + "\n";
   return command.said("lr") ? text : text + "lr = " + toml(fine_tuning_rate(o.config)) + "\n";
@@ -97,9 +108,10 @@ Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   if (const ChatTemplate* chat = header.options.chat)
     model += "chat-template = " + toml(std::string(chat->name)) + "\n";
   const Command all = parse_on_top(command, model);
-  model = with_choices(model, command, all.train);
+  model = with_choices(model, command, all.train, header);
   // Leave out what the new run does not read. Otherwise it would be reported to the user, who did not give it.
-  const Command merged = parse_on_top(command, without(unused_option_names(all.train), model));
+  const Command merged =
+      parse_on_top(command, without(unused_option_names(parse_on_top(command, model).train), model));
   if (merged.train.tokenizer != tokenizer)
     throw std::invalid_argument(from + " was trained with --tokenizer " + tokenizer +
                                 "; leave --tokenizer out, or start without --init-from");

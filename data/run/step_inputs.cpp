@@ -40,12 +40,15 @@ void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
     for (TensorSpec& spec : table)
       if (o.*group.rate && group.has(spec)) spec.rate = static_cast<float>(*(o.*group.rate) / o.rate.lr);
   assign_optimizers(table, o.optimizer->rows);
+  if (o.frozen_weights != NumberType::fp32) keep_frozen(table, o.config, o.frozen_weights);
 }
 
 std::string describe_trained(const Config& config, const std::vector<TensorSpec>& table) {
   const size_t all = count_parameters(config), trained = count_parameters(table);
   if (trained == all) return "";
-  return format_short(static_cast<double>(trained)) + " of " + format_short(static_cast<double>(all)) + " parameters";
+  const bool bf16 = std::ranges::any_of(table, [](const TensorSpec& spec) { return spec.numbers == NumberType::bf16; });
+  return format_short(static_cast<double>(trained)) + " of " + format_short(static_cast<double>(all)) + " parameters" +
+         (bf16 ? "; frozen matrices are bf16" : "");
 }
 
 std::vector<TensorSpec> table_of_run(const TrainOptions& o) {
@@ -63,12 +66,7 @@ MemoryNeed memory_of_run(const TrainOptions& o) {
   return need;
 }
 
-Model model_to_train(const TrainOptions& o) {
-  Model model(o.config, false);
-  choose_trained(model.table, o);
-  allocate_gradients(model);
-  return model;
-}
+Model model_to_train(const TrainOptions& o) { return {o.config, table_of_run(o)}; }
 
 StepOptions step_options(const TrainOptions& o) { return {o.optimizer_options, o.clip, o.seed, o.lanes}; }
 

@@ -9,8 +9,8 @@
 #include "layers/model/size.hpp"
 #include "layers/training/step.hpp"
 
-// Applies --train-only, --freeze, learning rates and the optimizer to a model's table. Throws std::invalid_argument if
-// a pattern is not a regular expression or matches no tensor, or if nothing is left to train.
+// Applies --train-only, --freeze, --frozen-weights, learning rates and the optimizer to a model's table. Throws
+// std::invalid_argument if a pattern is not a regular expression or matches no tensor, or if nothing is left to train.
 void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& options);
 
 // Returns the table of a run's model after choose_trained(), and throws like it.

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "data/files/files.hpp"
@@ -24,6 +25,7 @@
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
 
 using nlohmann::json;
@@ -61,11 +63,13 @@ std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vecto
     const auto at = expected.find(t.name);
     if (at == expected.end()) throw std::runtime_error(t.name + " is not a tensor of its model");
     const auto& [kind, spec] = at->second;
-    if (t.type != TensorType::f32) throw std::runtime_error(t.name + " has dtype " + t.type_name + ", not F32");
+    const bool bf16 = t.type == TensorType::bf16 && kind.empty();
+    if (t.type != TensorType::f32 && !bf16)
+      throw std::runtime_error(t.name + " has dtype " + t.type_name + ", not F32" + (kind.empty() ? " or BF16" : ""));
     if (!std::equal(t.shape.begin(), t.shape.end(), spec.shape.begin(), spec.shape.end(),
                     [](uint64_t a, int b) { return a == static_cast<uint64_t>(b); }))
       throw std::runtime_error(t.name + " has another shape than in its model");
-    slices.push_back({t.name, t.begin, t.end - t.begin});
+    slices.push_back({t.name, t.begin, t.end - t.begin, bf16 ? NumberType::bf16 : NumberType::fp32});
     ++found[kind];
   }
   if (found[""] != table.size())
@@ -145,16 +149,15 @@ void read_part(const CheckpointFile& c, Checksum& sum, const ByteRange<char>& pa
   }
 }
 
-// Reads every slice to the address that `place` returns (null: nowhere), and compares the checksum.
-template <class Place>
-void read_slices(const CheckpointFile& c, const Place& place) {
+// Reads every slice to its address in `to` (null: nowhere), and compares the checksum.
+void read_slices(const CheckpointFile& c, const std::vector<char*>& to) {
   std::vector<ByteRange<char>> parts = {{0, c.start.size(), nullptr}};
-  const auto add = [&](uint64_t begin, uint64_t end, float* to) {
+  const auto add = [&](uint64_t begin, uint64_t end, char* memory) {
     if (parts.back().end < begin) parts.push_back({parts.back().end, begin, nullptr});
-    parts.push_back({begin, end, reinterpret_cast<char*>(to)});
+    parts.push_back({begin, end, memory});
   };
-  for (const StoredSlice& slice : c.slices)
-    if (float* to = place(slice)) add(slice.begin, slice.begin + slice.bytes, to);
+  for (size_t i = 0; i < c.slices.size(); ++i)
+    if (to[i]) add(c.slices[i].begin, c.slices[i].begin + c.slices[i].bytes, to[i]);
   add(c.end, c.end, nullptr);
   const uint64_t sum = checksum_in_pieces(c.end, [&](Checksum& piece, uint64_t begin, uint64_t end) {
     each_within(parts, begin, end,
@@ -229,10 +232,11 @@ WeightsToWrite copied(const Model& model) {
 void write_checkpoint(const std::string& path, const CheckpointHeader& header, const std::vector<TensorSpec>& table,
                       const WeightsToWrite& weights, const float* state) {
   std::vector<NewTensor> tensors;
-  std::vector<std::pair<const float*, size_t>> numbers;  // each tensor's numbers, and how many
+  std::vector<std::pair<const float*, size_t>> numbers;  // each tensor's numbers, and how many floats they take
   const auto add = [&](const std::string& name, const TensorSpec& spec, const float* first) {
-    tensors.push_back({name, {spec.shape.begin(), spec.shape.end()}, {}});
-    numbers.emplace_back(first, spec.size());
+    const bool bf16 = spec.numbers == NumberType::bf16;
+    tensors.push_back({name, {spec.shape.begin(), spec.shape.end()}, {}, bf16 ? &kBfloat16 : &kFloat32});
+    numbers.emplace_back(first, floats_of(spec.numbers, spec.size()));
   };
   for (size_t i = 0; i < table.size(); ++i) add(table[i].name, table[i], weights.numbers[i]);
   if (state)
@@ -285,6 +289,7 @@ CheckpointHeader imported_header(const ForeignModel& from, const std::string& pa
   h.options.separator = h.tokenizer.separator();
   h.companions = from.companions();
   h.came_dtype = from.dtype();
+  h.numbers = from.numbers();
   if (h.tokenizer.vocabulary() > from.config().vocab_size)
     throw std::runtime_error(path + " has a tokenizer with more tokens than its model");
   return h;
@@ -349,29 +354,60 @@ CheckpointHeader read_checkpoint_header(const std::string& path) {
 CheckpointHeader verify_checkpoint(const std::string& path) {
   if (const Format* format = format_of(path)) return imported_header(path, *format);
   CheckpointFile file = open_checkpoint(path);
-  read_slices(file, [](const StoredSlice&) { return nullptr; });
+  read_slices(file, std::vector<char*>(file.slices.size()));
   return file.header;
 }
 
 namespace {
 
+// The places of slices in buffers. If a tensor's numbers have another type in the file, they are converted at the end.
+class Places {
+ public:
+  void add(const std::string& name, const TensorSpec& spec, float* buffer) { tensors_[name] = {spec, buffer}; }
+
+  // Null for a slice that nothing asks for.
+  char* of(const StoredSlice& slice) {
+    const auto found = tensors_.find(slice.tensor);
+    if (found == tensors_.end()) return nullptr;
+    const auto& [spec, buffer] = found->second;
+    float* floats = buffer + spec.offset;
+    if (slice.numbers == NumberType::fp32) {
+      to_round_.push_back(std::make_unique<FloatsToWrite>(buffer, spec));
+      floats = to_round_.back()->data();
+    } else if (spec.numbers == NumberType::fp32) {
+      to_widen_.emplace_back(floats, spec.size());
+      return reinterpret_cast<char*>(floats) + slice.bytes;  // the second half of the floats
+    }
+    return reinterpret_cast<char*>(floats);
+  }
+  void convert() {
+    to_round_.clear();
+    for (const auto& [floats, size] : to_widen_) widen_bf16(floats, size);
+  }
+  size_t size() const { return tensors_.size(); }
+
+ private:
+  std::unordered_map<std::string, std::pair<TensorSpec, float*>> tensors_;
+  std::vector<std::unique_ptr<FloatsToWrite>> to_round_;
+  std::vector<std::pair<float*, size_t>> to_widen_;
+};
+
 // Reads the tensors that the file has, all of which the model has.
 void read_numbers(const std::string& path, const CheckpointFile& file, Model& model, Buffer* state) {
   if (state && !file.header.optimizer) throw std::runtime_error(path + " holds no optimizer state to resume from");
   const std::vector<TensorSpec> of_state = state ? state_table(model.table) : std::vector<TensorSpec>();
-  std::unordered_map<std::string, float*> places;
-  for (const TensorSpec& spec : file.table) places[spec.name] = nullptr;
+  Places places;
+  std::unordered_set<std::string_view> in_file;
+  for (const TensorSpec& spec : file.table) in_file.insert(spec.name);
   for (const TensorSpec& spec : model.table)
-    if (const auto found = places.find(spec.name); found != places.end())
-      found->second = model.weights.get() + spec.offset;
-  for (const TensorSpec& spec : of_state) places[stored_name(spec.name)] = state->get() + spec.offset;
-  const auto place = [&](const StoredSlice& slice) -> float* {
-    const auto found = places.find(slice.tensor);
-    return found == places.end() ? nullptr : found->second;
-  };
-  if (static_cast<size_t>(std::ranges::count_if(file.slices, place)) < places.size())
+    if (in_file.contains(spec.name)) places.add(spec.name, spec, model.weights.get());
+  for (const TensorSpec& spec : of_state) places.add(stored_name(spec.name), spec, state->get());
+  std::vector<char*> to;
+  for (const StoredSlice& slice : file.slices) to.push_back(places.of(slice));
+  if (static_cast<size_t>(std::ranges::count_if(to, [](const char* p) { return p; })) < places.size())
     throw std::runtime_error(path + " lacks the optimizer state of tensors that train");
-  read_slices(file, place);
+  read_slices(file, to);
+  places.convert();
   const auto require_finite = [&](const std::vector<TensorSpec>& table, const float* numbers) {
     if (const TensorSpec* bad = first_non_finite(table, numbers))
       throw std::runtime_error(path + " cannot be used: " + bad->name +

@@ -30,6 +30,7 @@ struct CheckpointHeader {
   std::string unwritten_row;  // this step's line of metrics.csv, if it could not be written there
   uint64_t data_fingerprint = 0;
   bool optimizer = false;  // the file has the optimizer's state
+  NumberType numbers = NumberType::fp32;  // of a model of another program
   bool converses = false;  // the model has learned conversations, written as options.chat says
   bool answers = false;    // some of the text was not learned: prompts
   // Of the model of another program that training began with:
@@ -100,6 +101,7 @@ inline std::string stored_name(const std::string& state) { return "optimizer." +
 struct StoredSlice {
   std::string tensor;  // stored_name() of a state, or a weight
   uint64_t begin = 0, bytes = 0;
+  NumberType numbers = NumberType::fp32;
 };
 
 // A checkpoint whose header has been read and checked.

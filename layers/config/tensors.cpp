@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 
-#include "layers/kernels/buffer.hpp"
+#include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
 
 size_t TensorSpec::size() const {
@@ -37,18 +37,29 @@ const TensorSpec* Layout::first_of(const std::string& part) const {
   return found == table_.end() ? nullptr : &*found;
 }
 
+NumberType Layout::numbers_of(const std::vector<TensorSpec>& specs) const {
+  const bool even = std::ranges::all_of(specs, [](const TensorSpec& spec) { return spec.size() % 2 == 0; });
+  return even && !drops_frozen_ && all_frozen(specs) ? frozen_ : NumberType::fp32;
+}
+
+Matrix Layout::take_matrix(std::vector<TensorSpec> specs) {
+  const NumberType numbers = numbers_of(specs);
+  for (TensorSpec& spec : specs) spec.numbers = numbers;
+  return {take_joined(std::move(specs)), numbers};
+}
+
 float* Layout::take_joined(std::vector<TensorSpec> specs) {
   if (share_)
     if (const TensorSpec* first = first_of(specs[0].name)) return base_ ? base_ + first->offset : nullptr;
   const size_t begin = size_;
-  const bool frozen = all_frozen(specs);
+  const bool frozen = drops_frozen_ && all_frozen(specs);
   for (TensorSpec& spec : specs) {
     spec.layer = layer_;
     spec.part = spec.name;
     if (layer_ != kOutside) spec.name = "block." + std::to_string(layer_) + "." + spec.part;
     spec.offset = spec.gradient = frozen ? kNoGradient : size_;
     spec.decay = spec.trained && spec.shape.size() >= 2;
-    if (!frozen) size_ += spec.size();
+    if (!frozen) size_ += floats_of(spec.numbers, spec.size());
     if (size_ > kMostFloats) throw std::overflow_error("the tensors have more elements than this machine can address");
     table_.push_back(std::move(spec));
   }
@@ -64,6 +75,12 @@ bool is_vector(const TensorSpec& spec) { return spec.shape.size() < 2; }
 bool is_embedding(const TensorSpec& spec) { return spec.role == Role::embedding && !is_vector(spec); }
 bool is_head(const TensorSpec& spec) { return spec.role == Role::classifier && !is_vector(spec); }
 
+size_t buffer_floats(const std::vector<TensorSpec>& table) {
+  if (table.empty()) return 0;
+  const TensorSpec& last = table.back();
+  return round_up(last.offset + floats_of(last.numbers, last.size()), kAlignment / sizeof(float));
+}
+
 std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table) {
   std::erase_if(table, [](const TensorSpec& spec) { return spec.gradient == kNoGradient; });
   for (TensorSpec& spec : table) spec.offset = spec.gradient;
@@ -72,12 +89,17 @@ std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table) {
 
 namespace {
 
-bool all_finite(const float* x, size_t n) {
-  constexpr uint32_t kExponent = 0x7f800000;  // all ones in infinities and NaN
+// n numbers with the bits of Word. The exponent of infinities and NaN is all ones.
+template <class Word, Word exponent>
+bool all_finite(const void* numbers, size_t n) {
   std::atomic<bool> finite = true;
   parallel_floats(n, [&](size_t begin, size_t end) {
     uint32_t bad = 0;
-    for (size_t i = begin; i < end; ++i) bad |= (std::bit_cast<uint32_t>(x[i]) & kExponent) == kExponent;
+    for (size_t i = begin; i < end; ++i) {
+      Word word;
+      std::memcpy(&word, static_cast<const char*>(numbers) + i * sizeof word, sizeof word);
+      bad |= (word & exponent) == exponent;
+    }
     if (bad) finite = false;
   });
   return finite;
@@ -86,7 +108,31 @@ bool all_finite(const float* x, size_t n) {
 }  // namespace
 
 const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer) {
-  for (const TensorSpec& spec : table)
-    if (!all_finite(buffer + spec.offset, spec.size())) return &spec;
+  for (const TensorSpec& spec : table) {
+    const size_t floats = floats_of(spec.numbers, spec.size());
+    if (spec.numbers == NumberType::bf16 ? !all_finite<uint16_t, 0x7f80>(buffer + spec.offset, 2 * floats)
+                                         : !all_finite<uint32_t, 0x7f800000>(buffer + spec.offset, floats))
+      return &spec;
+  }
   return nullptr;
+}
+
+std::vector<float> read_floats(const TensorSpec& spec, const float* buffer) {
+  std::vector<float> floats(spec.size());
+  if (spec.numbers == NumberType::fp32) {
+    std::copy_n(buffer + spec.offset, floats.size(), floats.begin());
+  } else {
+    const size_t halves = floats.size() / 2;
+    std::copy_n(buffer + spec.offset, halves, floats.end() - halves);
+    widen_bf16(floats.data(), floats.size());
+  }
+  return floats;
+}
+
+FloatsToWrite::FloatsToWrite(float* buffer, const TensorSpec& spec) : at_(buffer + spec.offset), size_(spec.size()) {
+  if (spec.numbers != NumberType::fp32) elsewhere_ = allocate(size_);
+}
+
+FloatsToWrite::~FloatsToWrite() {
+  if (elsewhere_) round_to_bf16(reinterpret_cast<simd::Bfloat16*>(at_), elsewhere_.get(), size_);
 }

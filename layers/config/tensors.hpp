@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "layers/kernels/buffer.hpp"
+
 // The initial value of a parameter: the constant `mean` (deviation 0) or a draw from N(mean, deviation²). If `every` is
 // set, the elements first, first + every, ... are 1 instead: a unit vector, or an identity matrix.
 struct Start {
@@ -61,6 +63,7 @@ struct TensorSpec {
   float rate = 1;       // factor on the learning rate
   size_t offset = 0;    // floats from the start of the buffer
   size_t gradient = 0;  // the offset of its gradient; kNoGradient for a frozen matrix
+  NumberType numbers = NumberType::fp32;
   const Optimizer* optimizer = nullptr;  // the row that updates it; null if none, or not chosen yet
   size_t state = 0;                      // the offset of its optimizer state
   int layer = kOutside;
@@ -78,7 +81,13 @@ class Layout {
 
   // A walk for gradients. `weights` is the table of the same walk. Its frozen matrices get no slice, and their
   // gradients are not computed.
-  Layout(float* base, const std::vector<TensorSpec>& weights) : base_(base), weights_(&weights) {}
+  Layout(float* base, const std::vector<TensorSpec>& weights)
+      : base_(base), weights_(&weights), drops_frozen_(true) {}
+
+  // A walk for weights. The frozen matrices of `weights`, the table of the same walk, consist of numbers of type
+  // `frozen` if take_matrix() takes them.
+  Layout(float* base, const std::vector<TensorSpec>& weights, NumberType frozen)
+      : base_(base), weights_(&weights), frozen_(frozen) {}
 
   // The tensors taken next belong to this layer: "ffn.up.weight" gets the name "block.3.ffn.up.weight".
   void enter_layer(int layer) { layer_ = layer; }
@@ -97,15 +106,21 @@ class Layout {
   // has its own name, initialization and gradient.
   float* take_joined(std::vector<TensorSpec> specs);
 
+  // The same for matrices whose reader knows all types of numbers.
+  Matrix take_matrix(std::vector<TensorSpec> specs);
+
   const std::vector<TensorSpec>& table() const { return table_; }
   size_t size() const { return size_; }  // floats, including the padding between slices
 
  private:
   bool all_frozen(const std::vector<TensorSpec>& specs) const;  // the tensors to take next
+  NumberType numbers_of(const std::vector<TensorSpec>& specs) const;
   const TensorSpec* first_of(const std::string& part) const;    // in any layer, or null
 
   float* base_;
   const std::vector<TensorSpec>* weights_ = nullptr;
+  bool drops_frozen_ = false;
+  NumberType frozen_ = NumberType::fp32;
   size_t size_ = 0;
   int layer_ = kOutside;
   bool share_ = false;
@@ -117,8 +132,29 @@ bool is_vector(const TensorSpec& spec);  // a bias or a gain
 bool is_embedding(const TensorSpec& spec);
 bool is_head(const TensorSpec& spec);  // the matrix of an untied classifier
 
+// Returns the floats of the buffer that a table describes, with the padding between slices.
+size_t buffer_floats(const std::vector<TensorSpec>& table);
+
 // Returns the tensors of a table that have a gradient, at the offsets of their gradients.
 std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table);
+
+// Returns the numbers of a tensor in a buffer.
+std::vector<float> read_floats(const TensorSpec& spec, const float* buffer);
+
+// The numbers of a tensor in a buffer, to be written as floats. If it consists of other numbers, the floats are
+// elsewhere and rounded at the end.
+class FloatsToWrite {
+ public:
+  FloatsToWrite(float* buffer, const TensorSpec& spec);
+  ~FloatsToWrite();
+  FloatsToWrite(const FloatsToWrite&) = delete;
+  float* data() const { return elsewhere_ ? elsewhere_.get() : at_; }
+
+ private:
+  float* at_;
+  size_t size_;
+  Buffer elsewhere_;  // null if the tensor consists of floats
+};
 
 // Returns the first tensor of the table that contains a NaN or an infinity, or null.
 const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer);

@@ -1,19 +1,26 @@
 #include "embedding.hpp"
 
-#include <cstring>
-
 #include "layers/kernels/parallel.hpp"
+#include "layers/kernels/simd.hpp"
 
-void embedding_forward(float* x, const int* tokens, const float* weight, int N, int C, float scale) {
+namespace {
+
+template <class Number>
+void look_up(float* x, const int* tokens, const Number* weight, int N, int C, float scale) {
   parallel_each(N, C, [&](size_t n) {
-    float* to = x + n * C;
-    const float* from = weight + static_cast<size_t>(tokens[n]) * C;
-    if (scale == 1) {
-      std::memcpy(to, from, C * sizeof(float));
-      return;
-    }
-    for (int c = 0; c < C; ++c) to[c] = scale * from[c];
+    const Number* from = weight + static_cast<size_t>(tokens[n]) * C;
+    simd::sweep(C, [&](int c, int lanes) { simd::store(x + n * C + c, scale * simd::load(from + c, lanes), lanes); });
   });
+}
+
+}  // namespace
+
+void embedding_forward(float* x, const int* tokens, const float* weight, int N, int C, float scale,
+                       NumberType numbers) {
+  if (numbers == NumberType::bf16)
+    look_up(x, tokens, reinterpret_cast<const simd::Bfloat16*>(weight), N, C, scale);
+  else
+    look_up(x, tokens, weight, N, C, scale);
 }
 
 // Two rows may hold the same token, so threads share the columns, not the rows.

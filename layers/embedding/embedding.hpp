@@ -4,5 +4,9 @@
 //   backward  dweight[tokens[n],:] += scale·dx[n,:]  a token that occurs twice collects twice
 //   saves     nothing: the caller still holds the tokens
 
-void embedding_forward(float* x, const int* tokens, const float* weight, int N, int C, float scale = 1);
+#include "layers/kernels/buffer.hpp"
+
+// `numbers` says what the weight consists of.
+void embedding_forward(float* x, const int* tokens, const float* weight, int N, int C, float scale = 1,
+                       NumberType numbers = NumberType::fp32);
 void embedding_backward(float* dweight, const int* tokens, const float* dx, int N, int C, float scale = 1);

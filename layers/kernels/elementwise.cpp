@@ -1,5 +1,6 @@
 #include "elementwise.hpp"
 
+#include <bit>
 #include <cstring>
 
 #include "parallel.hpp"
@@ -30,4 +31,19 @@ void copy_rows(float* to, const float* from, int N, int C) {
     const size_t at = static_cast<size_t>(begin) * C;
     std::memcpy(to + at, from + at, static_cast<size_t>(end - begin) * C * sizeof(float));
   });
+}
+
+void round_to_bf16(simd::Bfloat16* to, const float* from, size_t n) {
+  parallel_floats(n, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) to[i] = simd::round_to_bf16(from[i]);
+  });
+}
+
+void widen_bf16(float* x, size_t n) {
+  const char* halves = reinterpret_cast<const char*>(x) + n * sizeof(uint16_t);
+  for (size_t i = 0; i < n; ++i) {  // from the front: float i ends before number i + 1 begins
+    uint16_t bits;
+    std::memcpy(&bits, halves + i * sizeof bits, sizeof bits);
+    x[i] = std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
 }

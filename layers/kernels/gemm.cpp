@@ -30,6 +30,7 @@
 
 namespace {
 
+using simd::Bfloat16;
 using simd::Vec;
 using simd::W;
 
@@ -55,19 +56,23 @@ constexpr int kStrip = 16;   // words of each panel that are packed before the n
 struct Fp32 {
   static constexpr int kSteps = 1;
   // W words of one line along k; n numbers are left.
-  static Vec along(const float* p, int n) { return simd::load(p, std::min(n, W)); }
+  template <class Number>
+  static Vec along(const Number* p, int n) { return simd::load(p, std::min(n, W)); }
   // One word from each of W adjacent lines; `step` is the distance along k. n lines and k numbers are left.
-  static Vec across(const float* p, size_t, int n, int) { return simd::load(p, std::min(n, W)); }
+  template <class Number>
+  static Vec across(const Number* p, size_t, int n, int) { return simd::load(p, std::min(n, W)); }
   static Vec multiply_add(Vec sum, Vec a, Vec b) { return simd::multiply_add(sum, a, b); }
 };
 
 #if defined(__AVX512BF16__)
 struct Bf16 {
   static constexpr int kSteps = 2;
-  static Vec along(const float* p, int n) {
+  template <class Number>
+  static Vec along(const Number* p, int n) {
     return simd::bf16_neighbors(simd::load(p, std::min(n, W)), n > W ? simd::load(p + W, std::min(n - W, W)) : Vec{});
   }
-  static Vec across(const float* p, size_t step, int n, int k) {
+  template <class Number>
+  static Vec across(const Number* p, size_t step, int n, int k) {
     return simd::bf16_pairs(simd::load(p, std::min(n, W)), k > 1 ? simd::load(p + step, std::min(n, W)) : Vec{});
   }
   static Vec multiply_add(Vec sum, Vec a, Vec b) { return simd::bf16_dot(sum, a, b); }
@@ -82,8 +87,8 @@ int words_of(int k) { return (k + Format::kSteps - 1) / Format::kSteps; }
 // ---- packing ---------------------------------------------------------------------------------------------
 
 // Packs lines that are adjacent in memory, as in the panel. `groups` is the number of whole groups if known, else 0.
-template <class Format, int group, int groups>
-void pack_beside(float* to, int width, const float* from, size_t step, int lines, int k) {
+template <class Format, int group, int groups, class Number>
+void pack_beside(float* to, int width, const Number* from, size_t step, int lines, int k) {
   constexpr int kSteps = Format::kSteps;
   for (int w = 0; w < words_of<Format>(k); ++w) {
     const auto take = [&](int i, int n) {  // one load if n is known to be a whole group
@@ -99,8 +104,8 @@ void pack_beside(float* to, int width, const float* from, size_t step, int lines
 }
 
 // Packs lines along k: transposes `group` lines × W words in registers.
-template <class Format, int group>
-void pack_turned(float* to, int width, const float* from, size_t line, int lines, int k) {
+template <class Format, int group, class Number>
+void pack_turned(float* to, int width, const Number* from, size_t line, int lines, int k) {
   constexpr int kSteps = Format::kSteps, kTurned = W / group;  // words of a group that fill a vector
   const int words = words_of<Format>(k);
   for (int i0 = 0; i0 < lines; i0 += group)
@@ -108,7 +113,7 @@ void pack_turned(float* to, int width, const float* from, size_t line, int lines
       Vec v[group];
 #pragma GCC unroll 16
       for (int i = 0; i < group; ++i) {
-        const float* next = from + (i0 + i) * line + w0 * kSteps;
+        const Number* next = from + (i0 + i) * line + w0 * kSteps;
         __builtin_prefetch(next + group * line);
         v[i] = i0 + i < lines ? Format::along(next, k - w0 * kSteps) : Vec{};
       }
@@ -123,8 +128,8 @@ void pack_turned(float* to, int width, const float* from, size_t line, int lines
 // Packs `lines` ≤ width lines (rows of A, columns of B) of k numbers each: word w of line i goes to
 // to[w·width + i]. Lines are taken in groups of up to W; the last group is padded with zeros. `line` and `step` are the
 // distances in memory between lines and along k; one of them is 1.
-template <class Format, int group>
-void pack(float* to, int width, const float* from, size_t line, size_t step, int lines, int k) {
+template <class Format, int group, class Number>
+void pack(float* to, int width, const Number* from, size_t line, size_t step, int lines, int k) {
   step == 1 ? pack_turned<Format, group>(to, width, from, line, lines, k)
   : lines == width && width == group ? pack_beside<Format, group, 1>(to, width, from, step, lines, k)
   : lines == width && width == NV * group ? pack_beside<Format, group, NV>(to, width, from, step, lines, k)
@@ -212,6 +217,13 @@ struct Product {
   int M, N, K;
   GemmOptions options;
   Triangle triangle = {};
+  int first = 0;  // the column of B that is column 0 of the product
+
+  // Element (k, j) of B, which consists of `Number`s.
+  template <class Number>
+  const Number* b_at(int k, int j) const {
+    return reinterpret_cast<const Number*>(b.data) + k * b.row + (first + j) * b.col;
+  }
 };
 
 // Returns the rows of a panel, as even as possible: 9 rows are 5 + 4, not 8 + 1.
@@ -238,15 +250,16 @@ const Workspace& workspace() {
 }
 
 // A matrix product, with the choice which operands are packed.
-template <class Format>
+template <class Format, class Number>
 struct Blocks {
   static constexpr bool kUnpacked = std::is_same_v<Format, Fp32>;  // bf16 has to be rounded first
+  static constexpr bool kFloats = std::is_same_v<Number, float>;   // other numbers of B become floats first
   static constexpr int kDepth = KC * Format::kSteps;
   const Product& p;
   const Workspace& work = workspace();
   const bool pack_a = !kUnpacked || (p.a.col != 1 && !near(p.a.col));
   const bool few = p.M <= 8 * MR && p.K <= 8 * MR;  // too few to repay packing B
-  const bool pack_b = !kUnpacked || p.b.col != 1 || p.N % W || !(few || near(p.b.row));
+  const bool pack_b = !kUnpacked || !kFloats || p.b.col != 1 || p.N % W || !(few || near(p.b.row));
   const Tiles& tiles = p.a.col != 1 || pack_a ? kTiles<Format, true> : kTiles<Format, false>;
 
   void run() const {
@@ -268,7 +281,6 @@ struct Blocks {
   bool near(size_t line) const { return line * p.K <= 4096; }
   int depth(int pc) const { return std::min(kDepth, p.K - pc); }
   const float* a_at(int i, int k) const { return p.a.data + i * p.a.row + k * p.a.col; }
-  const float* b_at(int k, int j) const { return p.b.data + k * p.b.row + j * p.b.col; }
 
   // Calls f(k, steps) for all k < depth. If lines are adjacent, `steps` is small, so that the memory that all panels
   // read stays in L1.
@@ -285,7 +297,7 @@ struct Blocks {
         width = panel_width(columns - j);
         const int panel = whole_vectors(width);
         pack<Format, W>(to + j * words_of<Format>(depth(pc)) + words_of<Format>(k) * panel, panel,
-                        b_at(pc + k, jc + j), p.b.col, p.b.row, width, steps);
+                        p.b_at<Number>(pc + k, jc + j), p.b.col, p.b.row, width, steps);
       }
     });
   }
@@ -308,8 +320,9 @@ struct Blocks {
         const Needed need = needed(ic + i, high, jc + j, pc, words);
         if (need.skipped >= width) continue;
         const size_t b_next = pack_b ? whole_vectors(width) : p.b.row;
+        const float* b = pack_b ? slice + j * words : p.b_at<float>(pc, jc + j);
         const Source source{(pack_a ? a_panel(i) : a_at(ic + i, pc)) + need.first * (pack_a ? MR : p.a.col),
-                            (pack_b ? slice + j * words : b_at(pc, jc + j)) + need.first * b_next + need.skipped,
+                            b + need.first * b_next + need.skipped,
                             pack_a ? MR : p.a.row * p.a.col, b_next};  // one of row and col is 1
         const Target target{p.c + (ic + i) * p.ldc + jc + j + need.skipped, p.ldc, bias ? bias + need.skipped : nullptr,
                             pc > 0 || p.options.accumulate, width - need.skipped};
@@ -338,7 +351,7 @@ struct Blocks {
 // lines of B are transposed in registers and used immediately. Sums have the same order as in a tile.
 constexpr int kFewRows = 4;
 
-template <class Format, int M>
+template <class Format, class Number, int M>
 void multiply_few_rows(const Product& p) {
   constexpr int kDepth = KC * Format::kSteps, kWords = W * Format::kSteps;
   for (int j = 0; j < p.N; j += W) {
@@ -347,7 +360,7 @@ void multiply_few_rows(const Product& p) {
       const int end = std::min(p.K, pc + kDepth);
       Vec sum[M] = {};
       for (int k = pc; k < end; k += kWords) {
-        const float* b = p.b.data + j * p.b.col + k;
+        const Number* b = p.b_at<Number>(k, j);
         Vec v[W];
 #pragma GCC unroll 16
         for (int q = 0; q < W; ++q) {
@@ -371,14 +384,20 @@ void multiply_few_rows(const Product& p) {
   }
 }
 
-// Chooses the format of the words and the loops.
+// Chooses the loops.
+template <class Format, class Number>
+void multiply(const Product& p) {
+  constexpr void (*few[kFewRows])(const Product&) = {
+      multiply_few_rows<Format, Number, 1>, multiply_few_rows<Format, Number, 2>, multiply_few_rows<Format, Number, 3>,
+      multiply_few_rows<Format, Number, 4>};
+  p.M <= kFewRows && p.a.col == 1 && p.b.row == 1 ? few[p.M - 1](p) : Blocks<Format, Number>{p}.run();
+}
+
+// Chooses the format of the words, and what B consists of.
 void multiply_on_one_thread(const Product& p) {
-  const auto run = [&]<class Format>(Format) {
-    constexpr void (*few[kFewRows])(const Product&) = {multiply_few_rows<Format, 1>, multiply_few_rows<Format, 2>,
-                                                       multiply_few_rows<Format, 3>, multiply_few_rows<Format, 4>};
-    p.M <= kFewRows && p.a.col == 1 && p.b.row == 1 ? few[p.M - 1](p) : Blocks<Format>{p}.run();
-  };
-  p.options.matmul == Matmul::bf16 ? run(Bf16{}) : run(Fp32{});
+  const bool rounds = p.options.matmul == Matmul::bf16;
+  if (p.options.b == NumberType::bf16) (rounds ? multiply<Bf16, Bfloat16> : multiply<Fp32, Bfloat16>)(p);
+  else (rounds ? multiply<Bf16, float> : multiply<Fp32, float>)(p);
 }
 
 // ---- sharing among threads -------------------------------------------------------------------------------
@@ -421,7 +440,7 @@ void multiply_on_all_threads(const Product& p) {
     Product part = p;
     part.c += i0 * p.ldc + j0;
     part.a.data += i0 * p.a.row;
-    part.b.data += j0 * p.b.col;
+    part.first = j0;
     part.M = i1 - i0;
     part.N = j1 - j0;
     if (part.options.bias) part.options.bias += j0;
@@ -446,7 +465,7 @@ void gemm_tn(float* c, const float* a, const float* b, int M, int N, int K, Gemm
 }
 
 void gemm_serial(MatrixRows c, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate, Triangle triangle) {
-  multiply_on_one_thread({c.data, c.row, a, b, M, N, K, {nullptr, accumulate}, triangle});
+  multiply_on_one_thread({c.data, c.row, a, b, M, N, K, {.accumulate = accumulate}, triangle});
 }
 
 void transpose(float* to, size_t to_row, const float* from, size_t from_row, int rows, int columns) {

@@ -10,8 +10,12 @@
 //
 // With `bf16`, both operands are rounded to bfloat16 (8 bits of precision) as they are read; products and sums stay
 // float. If gemm_has_bf16() is false, the option does nothing.
+//
+// `b` says what B consists of. The result is that of the same numbers as floats, to the bit.
 
 #include <cstddef>
+
+#include "buffer.hpp"
 
 enum class Matmul { fp32, bf16 };
 
@@ -19,6 +23,7 @@ struct GemmOptions {
   const float* bias = nullptr;
   bool accumulate = false;
   Matmul matmul = Matmul::fp32;
+  NumberType b = NumberType::fp32;
 };
 
 void gemm_nt(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options = {});

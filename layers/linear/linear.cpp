@@ -55,7 +55,9 @@ Linear declare_linear(Layout& layout, const Config& config, const std::string& p
   }
   Linear p;
   p.matmul = config.matmul;
-  p.weight = layout.take_joined(std::move(weights));
+  const Matrix weight = layout.take_matrix(std::move(weights));
+  p.weight = weight.data;
+  p.numbers = weight.numbers;
   if (has_bias(config, parts[0].role)) p.bias = layout.take_joined(std::move(biases));
   p.lora = declare_lora(layout, config, prefix, parts, in);
   return p;
@@ -63,7 +65,7 @@ Linear declare_linear(Layout& layout, const Config& config, const std::string& p
 
 void linear_forward(float* y, const float* x, const Linear& p, const LinearShape& shape) {
   const auto [N, I, O] = shape;
-  gemm_nt(y, x, p.weight, N, O, I, {.bias = p.bias, .matmul = p.matmul});
+  gemm_nt(y, x, p.weight, N, O, I, {.bias = p.bias, .matmul = p.matmul, .b = p.numbers});
 }
 
 void linear_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p,
@@ -73,6 +75,7 @@ void linear_backward(float* dx, const Linear& g, const float* dy, const float* x
     if (g.weight)  // y = x wᵀ: dw[o,i] = Σₙ dy[n,o] x[n,i]
       gemm_tn(g.weight, dy, x, O, I, N, {.accumulate = true, .matmul = p.matmul});
     if (g.bias) add_column_sums(g.bias, dy, N, O);  // y += b:   db[o] = Σₙ dy[n,o]
-    gemm_nn(dx, dy, p.weight, N, I, O, {.matmul = p.matmul});  // y = x wᵀ: dx[n,i] = Σₒ dy[n,o] w[o,i]
+    // y = x wᵀ: dx[n,i] = Σₒ dy[n,o] w[o,i]
+    gemm_nn(dx, dy, p.weight, N, I, O, {.matmul = p.matmul, .b = p.numbers});
   });
 }

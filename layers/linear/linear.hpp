@@ -22,6 +22,7 @@ struct Linear {
   float* bias = nullptr;
   Matmul matmul = Matmul::fp32;
   std::vector<Lora> lora = {};
+  NumberType numbers = NumberType::fp32;  // of the weight
 };
 
 // A matrix of a Linear. Matrices with the same input that are contiguous in memory are one product: q, k and v are

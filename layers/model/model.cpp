@@ -18,24 +18,37 @@ ModelTensors declare_model(Layout& layout, const Config& config) {
   const int V = config.vocab_size, C = config.channels;
   const Start embedding = weight_start(config, Role::embedding, V, C);
   ModelTensors p;
-  p.token = layout.take("embedding.token.weight", Role::embedding, {V, C}, embedding);
+  p.token = layout.take_matrix({{"embedding.token.weight", Role::embedding, {V, C}, embedding}});
   if (config.position == Position::learned)
     p.position = layout.take("embedding.position.weight", Role::embedding, {config.context, C}, embedding);
   if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm", C);
   for (int l = 0; l < config.n_layer; ++l) p.blocks.push_back(declare_block(layout, config, l));
   if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", C);
-  if (!config.tied) p.head = layout.take("head.weight", Role::classifier, {V, C}, embedding);
+  if (!config.tied) p.head = layout.take_matrix({{"head.weight", Role::classifier, {V, C}, embedding}});
   if (config.head_bias) p.head_bias = layout.take("head.bias", Role::classifier, {V});
   return p;
 }
 
-Model::Model(const Config& c, bool training) : config(resolve(c)) {
+namespace {
+
+std::vector<TensorSpec> table_of(const Config& config) {
   Layout layout;
   declare_model(layout, config);
-  table = layout.table();
-  floats = layout.size();
-  weights = allocate(floats);
-  Layout on_weights(weights.get());
+  return layout.table();
+}
+
+NumberType frozen_numbers(const std::vector<TensorSpec>& table) {
+  const bool bf16 = std::ranges::any_of(table, [](const TensorSpec& spec) { return spec.numbers == NumberType::bf16; });
+  return bf16 ? NumberType::bf16 : NumberType::fp32;
+}
+
+}  // namespace
+
+Model::Model(const Config& config, bool training) : Model(config, table_of(resolve(config)), training) {}
+
+Model::Model(const Config& c, std::vector<TensorSpec> rows, bool training)
+    : config(resolve(c)), table(std::move(rows)), floats(buffer_floats(table)), weights(allocate(floats)) {
+  Layout on_weights(weights.get(), table, frozen_numbers(table));
   p = declare_model(on_weights, config);
   if (training) allocate_gradients(*this);
   load.resize(size_t(config.n_layer) * config.experts);
@@ -53,6 +66,15 @@ void allocate_gradients(Model& model) {
   swap_gradients(model, gradients);
 }
 
+void keep_frozen(std::vector<TensorSpec>& table, const Config& config, NumberType numbers) {
+  Layout layout(nullptr, table, numbers);
+  declare_model(layout, config);
+  for (size_t i = 0; i < table.size(); ++i) {
+    table[i].offset = layout.table()[i].offset;
+    table[i].numbers = layout.table()[i].numbers;
+  }
+}
+
 void swap_gradients(Model& model, Buffer& gradients) {
   std::swap(model.gradients, gradients);
   Layout layout(model.gradients.get(), model.table);
@@ -62,6 +84,7 @@ void swap_gradients(Model& model, Buffer& gradients) {
 namespace {
 
 void merge(Linear& p, int inputs) {
+  if (p.numbers != NumberType::fp32) throw std::logic_error("adapters are added to floats only");
   lora_merge(p.weight, p.lora, inputs);
   p.lora.clear();
 }
@@ -84,16 +107,20 @@ Model merged(Model model) {
 void initialize(Model& model, uint64_t seed) {
   for (const TensorSpec& spec : model.table) {
     const uint64_t key = rng::key({seed, rng::word(spec.name)});
-    float* w = model.weights.get() + spec.offset;
     const Start start = spec.start;
+    const auto value = [=](size_t i) {
+      if (start.is_one(i)) return 1.f;
+      return start.deviation == 0 ? start.mean
+                                  : start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
+    };
+    float* w = model.weights.get() + spec.offset;
+    auto* halves = reinterpret_cast<simd::Bfloat16*>(w);
     const size_t size = spec.size();
     constexpr size_t kChunk = 1 << 10, kCost = 100;  // a normal number costs a logarithm, a root and a cosine
-    parallel_for(static_cast<int>((size + kChunk - 1) / kChunk), 1, kCost * kChunk, [=](int begin, int end) {
-      for (size_t i = begin * kChunk; i < std::min(size, end * kChunk); ++i) {
-        if (start.is_one(i)) w[i] = 1;
-        else if (start.deviation == 0) w[i] = start.mean;
-        else w[i] = start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
-      }
+    parallel_for(static_cast<int>((size + kChunk - 1) / kChunk), 1, kCost * kChunk, [&](int begin, int end) {
+      for (size_t i = begin * kChunk; i < std::min(size, end * kChunk); ++i)
+        if (spec.numbers == NumberType::bf16) halves[i] = simd::round_to_bf16(value(i));
+        else w[i] = value(i);
     });
   }
 }
@@ -157,7 +184,8 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
   const Config& config = model.config;
   const int B = context.B, T = context.T, N = B * T, C = config.channels, past = cache ? cache->past : 0;
 
-  embedding_forward(a.embedded, tokens, model.p.token, N, C, static_cast<float>(*config.embedding_scale));
+  const auto [weight, numbers] = model.p.token;
+  embedding_forward(a.embedded, tokens, weight, N, C, static_cast<float>(*config.embedding_scale), numbers);
   const float* positions = model.p.position ? model.p.position : model.sinusoids.get();
   if (positions) position_forward(a.embedded, positions, {B, T, past, context.begins}, C);
   norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C, context.training);
@@ -175,7 +203,8 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
 // The classifier's parameters, or their gradients.
 Head head_of(const Model& model, const ModelTensors& t) {
   const Config& c = model.config;
-  return {{t.head ? t.head : t.token, t.head_bias, c.matmul}, {c.logit_cap, c.z_loss, c.logit_scale}};
+  const Matrix& weight = t.head ? t.head : t.token;
+  return {{weight.data, t.head_bias, c.matmul, {}, weight.numbers}, {c.logit_cap, c.z_loss, c.logit_scale}};
 }
 
 double sum(const float* x, int n) {

@@ -11,12 +11,12 @@
 
 // Parameters, or their gradients.
 struct ModelTensors {
-  float* token = nullptr;     // (V,C)
+  Matrix token;               // (V,C)
   float* position = nullptr;  // (context,C), learned positions only
   Norm embedding_norm;        // if enabled
   std::vector<Block> blocks;
   Norm final_norm;            // if the placement has one
-  float* head = nullptr;      // (V,C), null if tied to `token`
+  Matrix head;                // (V,C), null if tied to `token`
   float* head_bias = nullptr;  // (V), if enabled
 };
 ModelTensors declare_model(Layout& layout, const Config& config);
@@ -35,10 +35,17 @@ struct Model {
   // Weights are zero until they are initialized or loaded. Gradients exist only for training.
   // Throws std::bad_alloc or std::overflow_error if the model is too large.
   explicit Model(const Config& config, bool training = true);
+
+  // The same for training, with a table of this model that says what trains (keep_frozen).
+  Model(const Config& config, std::vector<TensorSpec> table, bool training = true);
 };
 
 // Allocates zeros for the gradients of the trained tensors. Call it again after TensorSpec::trained changes.
 void allocate_gradients(Model& model);
+
+// Changes a table so that the frozen matrices of linear layers, of the token embedding and of the head consist of
+// numbers of this type. Call it after TensorSpec::trained changes, and before there is a Model.
+void keep_frozen(std::vector<TensorSpec>& table, const Config& config, NumberType numbers);
 
 // Exchanges the model's buffer of gradients with this one.
 void swap_gradients(Model& model, Buffer& gradients);

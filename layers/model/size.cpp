@@ -18,11 +18,10 @@ size_t cache_floats(const Config& config, int tokens) {
 
 MemoryNeed memory_of_training(const Config& config, int B, const std::vector<TensorSpec>& table, size_t state,
                               size_t scratch) {
-  Layout model, gradients(nullptr, table), activations;
-  declare_model(model, config);
+  Layout gradients(nullptr, table), activations;
   declare_model(gradients, config);
   declare_activations(activations, config, B, config.context, true);
-  const size_t w = model.size(), g = gradients.size(), a = activations.size();
+  const size_t w = buffer_floats(table), g = gradients.size(), a = activations.size();
   const size_t cache = cache_floats(config, std::min(config.context, kSampleTokens));
   return {bytes_of(w), bytes_of(g), bytes_of(a), bytes_of(state), bytes_of(scratch), bytes_of(cache),
           padding_of(w) + padding_of(g) + padding_of(a) + padding_of(state) + padding_of(scratch) + padding_of(cache),

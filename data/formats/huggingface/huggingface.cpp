@@ -46,7 +46,8 @@ HeldTensors held_in(const std::string& folder) {
   HeldTensors held;
   for (const StoredTensor& t : stored->all())
     held[t.name] = {stored->path_of(t), t.shape, [stored, &t](float* to) { stored->read(to, t); },
-                    dtype_of_stored(t.type_name)};
+                    dtype_of_stored(t.type_name),
+                    [stored, &t](float* to, uint64_t first, uint64_t n) { stored->read(to, t, first, n); }};
   return held;
 }
 
@@ -111,10 +112,11 @@ class HuggingFaceModel : public ForeignModel {
   Tokenizer tokenizer() const override;
   CompanionFiles companions() const override { return read_companions(folder_); }
   std::string dtype() const override;
+  NumberType numbers() const override;
   void load(Model& model) const override;
 
  private:
-  void check_tied_head(const float* embedding) const;
+  void check_tied_head(const std::vector<float>& embedding) const;
 
   std::string folder_;
   const Architecture* architecture_ = nullptr;
@@ -147,22 +149,26 @@ std::string HuggingFaceModel::dtype() const {
   return largest == held_.end() ? "" : largest->second.dtype;
 }
 
+NumberType HuggingFaceModel::numbers() const {
+  const bool bf16 = std::ranges::all_of(held_, [](const auto& t) { return t.second.dtype == kBfloat16.name; });
+  return bf16 ? NumberType::bf16 : NumberType::fp32;
+}
+
 // Throws if the two tied matrices differ: transformers does not tie such matrices, whatever config.json says.
-void HuggingFaceModel::check_tied_head(const float* embedding) const {
-  if (tied_head_.empty()) return;
+void HuggingFaceModel::check_tied_head(const std::vector<float>& embedding) const {
   const HeldTensor& head = tied_head_.mapped();
   std::vector<float> values(head.size());
   head.read(values.data());
-  if (values.size() != size_t(config_.vocab_size) * config_.channels ||
-      !std::equal(values.begin(), values.end(), embedding))
+  if (values != embedding)
     throw std::runtime_error(head.file + " holds another " + kHead + " than the embedding, and " +
                              folder_ + kConfig + " ties the two: set tie_word_embeddings to false there");
 }
 
 void HuggingFaceModel::load(Model& model) const {
   load_tensors(model, folder_, held_, wanted_, config_);
+  if (tied_head_.empty()) return;
   for (const TensorSpec& spec : model.table)
-    if (spec.name == "embedding.token.weight") check_tied_head(model.weights.get() + spec.offset);
+    if (spec.name == "embedding.token.weight") check_tied_head(read_floats(spec, model.weights.get()));
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ class AdaptedModel : public ForeignModel {
   Tokenizer tokenizer() const override { return base_->tokenizer(); }
   CompanionFiles companions() const override { return base_->companions(); }
   std::string dtype() const override { return base_->dtype(); }
+  NumberType numbers() const override { return base_->numbers(); }
   std::string base() const override { return base_folder_; }
   void load(Model& model) const override;
 
