@@ -17,3 +17,8 @@ run-bench: $(OUT)/bench
 
 $(OUT)/bench: $(patsubst %.cpp,$(OUT)/%.o,$(wildcard dev/bench/*.cpp)) $(LIBRARY)
 	$(call SAY,link  $@)$(LINK)
+
+# The compiler reads the programs that the nightly run alone builds, so that a change cannot break them unnoticed.
+check-tools:  ## check that the benchmark, the ladders, the fuzzer and the peers' programs still compile
+	@printf '#include "%s"\n' $(wildcard dev/bench/*.cpp) | $(COMPILE) -fsyntax-only -x c++ -
+	@for file in $(wildcard dev/fuzz/*.cpp dev/ladder/*.cpp dev/peers/*.cpp); do $(COMPILE) -fsyntax-only $$file || exit; done

@@ -61,7 +61,7 @@ std::string size_of(int B, int T) { return "B" + std::to_string(B) + " T" + std:
 
 std::vector<Rows> rows_of(int B, int T) { return {{B, T, 0}, {B, T, T / 2}, {B, T, T / 8}}; }
 
-void bench_attention(Bench& bench, int B, int T, int H, int D) {
+void bench_packed_attention(Bench& bench, int B, int T, int H, int D) {
   const std::vector<Rows> all = rows_of(B, T);
   const AttentionShape any = all[0].shape(H, D);
   const size_t N = size_t(B) * T;
@@ -99,9 +99,9 @@ void bench_packed(Bench& all) {
                      {{"of", "", 22, kText}, {"size", "", 18, kText}, {"mean", "mean length", 11, kText},
                       {"pairs", "pairs", 6, kShare}, {"tiles", "tiles", 6, kShare}, {"ms", "ms", 8, 2},
                       {"ratio", "time", 6, kShare}});
-  if (bench.quick) return bench_attention(bench, 1, 256, 4, 32);
-  bench_attention(bench, 12, 256, 4, 32);
-  bench_attention(bench, 1, 1024, 12, 64);
+  if (bench.quick) return bench_packed_attention(bench, 1, 256, 4, 32);
+  bench_packed_attention(bench, 12, 256, 4, 32);
+  bench_packed_attention(bench, 1, 1024, 12, 64);
   bench_step(bench, "nano", 2, 1024);
   bench.clock.rounds = std::min(bench.clock.rounds, 3);
   bench_step(bench, "124M", 1, 1024);

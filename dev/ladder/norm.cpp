@@ -165,7 +165,8 @@ void climb(NormKind kind, int N, int C, const Tensor& x, const Tensor& dy) {
   const size_t rows = static_cast<size_t>(N), columns = static_cast<size_t>(C);
   const Tensor gain(columns, 3, 1, .3f), bias(columns, 4, 0, .1f);  // both kinds may have a bias
   const Tensor y(x.size), dx(x.size), mean(rows), rstd(rows), dgain(columns), dbias(columns);
-  const Norm p{kind, 1e-5f, gain.get(), bias.get()}, g{kind, 1e-5f, dgain.get(), dbias.get()};
+  const Norm p{.kind = kind, .gain = gain.get(), .bias = bias.get()};
+  const Norm g{.kind = kind, .gain = dgain.get(), .bias = dbias.get()};
   const NormSaved saved{centered ? mean.get() : nullptr, rstd.get()};
   const textbook::Norm<float> book_p{kind, p.eps, p.gain, p.bias}, book_g{kind, g.eps, g.gain, g.bias};
   textbook::NormSaved<float> book_saved;
