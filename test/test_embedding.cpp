@@ -49,15 +49,18 @@ TEST_CASE("embedding is the same for any number of threads", "[embedding]") {
   });
 }
 
-TEST_CASE("an embedding of bf16 numbers gives the same rows as one of floats", "[embedding]") {
+TEST_CASE("an embedding of 16-bit numbers gives the same rows as one of floats", "[embedding]") {
   const int N = 50, V = 9, C = 45;
   const std::vector<int> tokens = random_ints(N, 3, V);
-  std::vector<float> halves(V * C / 2 + 1), weight(V * C), want(N * C), x = garbage(N * C);
-  const std::vector<float> exact = random_floats(V * C, 1);
-  round_to_bf16(reinterpret_cast<simd::Bfloat16*>(halves.data()), exact.data(), exact.size());
-  for (int i = 0; i < V * C; ++i)
-    weight[i] = simd::load(reinterpret_cast<const simd::Bfloat16*>(halves.data()) + i, 1)[0];
-  embedding_forward(want.data(), tokens.data(), weight.data(), N, C, 3);
-  embedding_forward(x.data(), tokens.data(), halves.data(), N, C, 3, NumberType::bf16);
-  CHECK(x == want);
+  for (const NumberType type : {NumberType::bf16, NumberType::fp16}) {
+    std::vector<float> weight = random_floats(V * C, 1), packed(floats_of(type, V * C));
+    std::vector<float> want(N * C), x = garbage(N * C);
+    round_to(type, packed.data(), 0, weight.data(), V * C);
+    as_numbers(packed.data(), type, [&]<class Number>(const Number* numbers) {
+      for (int i = 0; i < V * C; ++i) weight[i] = widened(numbers[i]);
+    });
+    embedding_forward(want.data(), tokens.data(), weight.data(), N, C, 3);
+    embedding_forward(x.data(), tokens.data(), packed.data(), N, C, 3, type);
+    CHECK(x == want);
+  }
 }

@@ -202,10 +202,11 @@ TEST_CASE("a run with adapters resumes, samples, and is exported alone or merged
   check_refused(f, tune + "3 --lora-on x", "--lora-on names 'x', which is no matrix of this model");
 }
 
-TEST_CASE("frozen matrices of a bf16 model stay bf16, and training has the same bits", "[lora][program]") {
+TEST_CASE("frozen matrices of a model of 16 bits stay so, and training has the same bits", "[lora][program]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 3 --out base" + kTiny).status == 0);
-  REQUIRE(f.run("export base --to hf --dtype bf16 --out came").status == 0);
+  const std::string type = GENERATE("bf16", "fp16");
+  REQUIRE(f.run("export base --to hf --out came --dtype " + std::string(type == "bf16" ? "bf16" : "f16")).status == 0);
   const std::string tune = "train stories.txt --batch 2 --eval-every 2 --threads 1 --quiet ";
   const auto bytes = [&](const std::string& run) {
     return std::filesystem::file_size(f.path(run + "/checkpoint.safetensors"));
@@ -220,8 +221,8 @@ TEST_CASE("frozen matrices of a bf16 model stay bf16, and training has the same 
     const Outcome floats = f.run(start + "--steps 6 --frozen-weights fp32 --out floats");
     REQUIRE(halves.status == 0);
     REQUIRE(floats.status == 0);
-    CHECK(contains(halves.out, "; frozen matrices are bf16\n"));
-    CHECK_FALSE(contains(floats.out, "bf16"));
+    CHECK(contains(halves.out, "; frozen matrices are " + type + "\n"));
+    CHECK_FALSE(contains(floats.out, type));
     CHECK(last_weights(f, "halves") == last_weights(f, "floats"));
     CHECK(header("halves").val_loss == header("floats").val_loss);
     CHECK(bytes("halves") < bytes("floats"));
@@ -239,6 +240,13 @@ TEST_CASE("frozen matrices of a bf16 model stay bf16, and training has the same 
   REQUIRE(f.run(tune + "--init-from base --lora 2 --steps 6 --out plain").status == 0);
   REQUIRE(f.run(tune + "--init-from base --lora 2 --frozen-weights bf16 --steps 6 --out rounded").status == 0);
   CHECK(bytes("rounded") < bytes("plain"));
+
+  // From a checkpoint whose numbers are of 16 bits: the same, or the other type.
+  REQUIRE(f.run(tune + "--init-from rounded --frozen-weights bf16 --steps 6 --out same").status == 0);
+  REQUIRE(f.run(tune + "--init-from rounded --steps 6 --out widened").status == 0);
+  CHECK(last_weights(f, "same") == last_weights(f, "widened"));
+  REQUIRE(f.run(tune + "--init-from rounded --frozen-weights fp16 --steps 6 --out other").status == 0);
+  CHECK(bytes("other") == bytes("same"));
   CHECK(contains(f.run(tune + "--init-from base --frozen-weights bf16 --steps 1 --out z").out,
                  "--frozen-weights has no effect on a model that trains as a whole"));
 }

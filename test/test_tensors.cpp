@@ -102,24 +102,35 @@ TEST_CASE("sizes that do not fit in memory are refused", "[tensors]") {
   CHECK_THROWS_AS(allocate(std::numeric_limits<size_t>::max() / 2), std::overflow_error);
 }
 
-TEST_CASE("numbers are rounded to bf16 as the formats' own conversion does, and widened back", "[tensors]") {
+TEST_CASE("floats are rounded to 16 bits as the formats do it, and widened in place", "[tensors]") {
   std::vector<float> x = random_floats(1001, 1, -4, 4);
   for (const uint32_t bits : {0x3f808000u, 0x3f818000u, 0x3f808001u, 0x7f7fffffu, 0x7f800000u, 0xff800000u, 0x7f800001u,
-                              0x80000000u, 0x00000001u})
+                              0x80000000u, 0x00000001u, 0x33800000u, 0x477fefffu, 0x477ff000u})
     x.push_back(std::bit_cast<float>(bits));
-  std::vector<simd::Bfloat16> halves(x.size());
-  round_to_bf16(halves.data(), x.data(), x.size());
-  std::vector<float> wide(x.size());
-  std::memcpy(reinterpret_cast<char*>(wide.data()) + 2 * x.size(), halves.data(), 2 * x.size());
-  widen_bf16(wide.data(), x.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    INFO(x[i]);
-    CHECK(halves[i].bits == bfloat16_of_float(x[i]));
-    CHECK(std::bit_cast<uint32_t>(wide[i]) == uint32_t(halves[i].bits) << 16);
+  const size_t n = x.size();
+  for (const NumberType type : {NumberType::bf16, NumberType::fp16}) {
+    const bool bf16 = type == NumberType::bf16;
+    std::vector<float> packed(floats_of(type, n)), wide(n);
+    round_to(type, packed.data(), 0, x.data(), n / 2);
+    round_to(type, packed.data(), n / 2, x.data() + n / 2, n - n / 2);
+    std::memcpy(reinterpret_cast<char*>(wide.data()) + 2 * n, packed.data(), 2 * n);
+    widen(type, wide.data(), n);
+    const auto* bits = reinterpret_cast<const uint16_t*>(packed.data());
+    const auto vector = [&](size_t i) {
+      return bf16 ? simd::load(reinterpret_cast<const Bfloat16*>(bits) + i, 1)[0]
+                  : simd::load(reinterpret_cast<const Float16*>(bits) + i, 1)[0];
+    };
+    for (size_t i = 0; i < n; ++i) {
+      INFO(x[i]);
+      CHECK(bits[i] == (bf16 ? bfloat16_of_float(x[i]) : half_of_float(x[i])));
+      const float want = bf16 ? float_of_bfloat16(bits[i]) : float_of_half(bits[i]);
+      CHECK(std::bit_cast<uint32_t>(wide[i]) == std::bit_cast<uint32_t>(want));
+      if (!std::isnan(want)) CHECK(std::bit_cast<uint32_t>(vector(i)) == std::bit_cast<uint32_t>(want));
+    }
   }
 }
 
-TEST_CASE("frozen matrices that may be bf16 take half of the room", "[tensors]") {
+TEST_CASE("frozen matrices that may be of 16 bits take half of the room", "[tensors]") {
   const auto walk = [](Layout& layout) {
     layout.take_matrix({{"q", Role::qk, {4, 6}, {}}, {"k", Role::qk, {2, 6}, {}}});
     layout.take_matrix({{"odd", Role::o, {3, 5}, {}}});

@@ -1,37 +1,16 @@
 #include "float_types.hpp"
 
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
 
 #include "data/strings/format.hpp"
-#include "layers/kernels/simd.hpp"
+#include "layers/kernels/numbers.hpp"
 
-float float_of_bfloat16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-
-float float_of_half(uint16_t bits) {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 1023;
-  if (exponent == 0) {  // zero or subnormal: fraction · 2^-24
-    const float x = static_cast<float>(fraction) * 0x1p-24f;
-    return sign ? -x : x;
-  }
-  const uint32_t rebiased = exponent == 31 ? 255 : exponent + 127 - 15;
-  return std::bit_cast<float>(sign | rebiased << 23 | fraction << 13);
-}
-
-uint16_t half_of_float(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x), magnitude = bits & 0x7fffffff;
-  const auto with_sign = [&](uint32_t half) { return static_cast<uint16_t>((bits >> 16 & 0x8000) | half); };
-  if (magnitude > 0x7f800000) return with_sign(0x7e00);    // not a number
-  if (magnitude >= 0x477ff000) return with_sign(0x7c00);  // 65520 and more become infinite
-  if (magnitude < 0x38800000)                             // subnormal: a multiple of 2^-24, like floats from 0.5 to 1
-    return with_sign(std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + .5f) - std::bit_cast<uint32_t>(.5f));
-  const uint32_t rebiased = magnitude - ((127 - 15) << 23);
-  return with_sign((rebiased + 0xfff + (rebiased >> 13 & 1)) >> 13);
-}
-
-uint16_t bfloat16_of_float(float x) { return simd::round_to_bf16(x).bits; }
+float float_of_half(uint16_t bits) { return widened(Float16{bits}); }
+float float_of_bfloat16(uint16_t bits) { return widened(Bfloat16{bits}); }
+uint16_t half_of_float(float x) { return rounded<Float16>(x).bits; }
+uint16_t bfloat16_of_float(float x) { return rounded<Bfloat16>(x).bits; }
 
 namespace {
 

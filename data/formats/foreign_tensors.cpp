@@ -112,12 +112,11 @@ bool is_equal(const ForeignTensor& tensor) {
 // not all of them are floats at a time.
 void fill(float* buffer, const TensorSpec& spec, const HeldTensor& from) {
   if (spec.numbers == NumberType::fp32 || !from.read_part) return from.read(FloatsToWrite(buffer, spec).data());
-  auto* to = reinterpret_cast<simd::Bfloat16*>(buffer + spec.offset);
   std::vector<float> piece(1 << 16);
   for (uint64_t first = 0, n; first < from.size(); first += n) {
     n = std::min<uint64_t>(piece.size(), from.size() - first);
     from.read_part(piece.data(), first, n);
-    round_to_bf16(to + first, piece.data(), n);
+    round_to(spec.numbers, buffer + spec.offset, first, piece.data(), n);
   }
 }
 

@@ -29,7 +29,8 @@ inline constexpr Named<LearnedPart> kLearnedParts[] = {{LearnedPart::completion,
                                                        {LearnedPart::all, "all"}};
 inline constexpr Named<Packing> kPackings[] = {
     {Packing::stream, "stream"}, {Packing::documents, "documents"}, {Packing::padded, "padded"}};
-inline constexpr Named<NumberType> kNumberTypes[] = {{NumberType::fp32, "fp32"}, {NumberType::bf16, "bf16"}};
+inline constexpr Named<NumberType> kNumberTypes[] = {
+    {NumberType::fp32, "fp32"}, {NumberType::bf16, "bf16"}, {NumberType::fp16, "fp16"}};
 inline constexpr Named<Draws> kDraws[] = {{Draws::random, "random"}, {Draws::shuffle, "shuffle"}};
 
 struct TrainOptions : TextOptions {

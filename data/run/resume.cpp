@@ -78,10 +78,10 @@ std::string without_derived(const std::string& settings, const Command& command)
   return without(derived, settings);
 }
 
-// True if what is frozen is bf16 in the model that a run starts from. Adapters that are merged change its weights.
-bool comes_as_bf16(const CheckpointHeader& from, const TrainOptions& o) {
+// The numbers of what is frozen in the model that a run starts from. Adapters that are merged make floats of them.
+NumberType numbers_of_frozen(const CheckpointHeader& from, const TrainOptions& o) {
   const bool merges = from.options.config.lora_rank > 0 && o.config.lora_rank == 0;
-  return from.numbers == NumberType::bf16 && !merges && !o.textbook;
+  return merges || o.textbook ? NumberType::fp32 : from.numbers;
 }
 
 // Returns a model's settings with a context that fits into memory and a rate for fine-tuning, unless the user says
@@ -90,9 +90,9 @@ std::string with_choices(const std::string& settings, const Command& command, Tr
                          const CheckpointHeader& from) {
   o.config = resolved(with_vocabulary(o).config);
   std::string text = settings;
-  if (!command.said("frozen-weights") && comes_as_bf16(from, o)) {
-    o.frozen_weights = NumberType::bf16;
-    text += "frozen-weights = " + toml(std::string("bf16")) + "\n";
+  if (!command.said("frozen-weights")) {
+    o.frozen_weights = numbers_of_frozen(from, o);
+    text += "frozen-weights = " + toml(std::string(name_of(kNumberTypes, o.frozen_weights))) + "\n";
   }
   if (!command.said("context"))
     text = without({"context"}, text) + "context = " + toml(fitting_context(o, detect_machine().memory)) + "\n";

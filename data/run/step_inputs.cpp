@@ -46,9 +46,9 @@ void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
 std::string describe_trained(const Config& config, const std::vector<TensorSpec>& table) {
   const size_t all = count_parameters(config), trained = count_parameters(table);
   if (trained == all) return "";
-  const bool bf16 = std::ranges::any_of(table, [](const TensorSpec& spec) { return spec.numbers == NumberType::bf16; });
+  const auto small = std::ranges::find_if(table, [](const auto& spec) { return spec.numbers != NumberType::fp32; });
   return format_short(static_cast<double>(trained)) + " of " + format_short(static_cast<double>(all)) + " parameters" +
-         (bf16 ? "; frozen matrices are bf16" : "");
+         (small == table.end() ? "" : std::string("; frozen matrices are ") + name_of(kNumberTypes, small->numbers));
 }
 
 std::vector<TensorSpec> table_of_run(const TrainOptions& o) {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -41,6 +42,16 @@ constexpr size_t kDataAlignment = 64;  // bytes
 constexpr std::string_view kOpening = "{\"__metadata__\":{\"checksum\":\"", kNoSum = "0000000000000000";
 constexpr size_t kSumAt = sizeof(uint64_t) + kOpening.size();
 
+// How the numbers of a tensor are stored.
+struct StoredNumbers {
+  NumberType numbers;
+  TensorType type;
+  const FloatType& written;
+};
+const StoredNumbers kStoredNumbers[] = {{NumberType::fp32, TensorType::f32, kFloat32},
+                                        {NumberType::bf16, TensorType::bf16, kBfloat16},
+                                        {NumberType::fp16, TensorType::f16, kFloat16}};
+
 // ---- reading ---------------------------------------------------------------------------------------------
 
 // Requires that the file's weights are exactly the table's tensors. Each may have a tensor for each slot of an
@@ -63,13 +74,13 @@ std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vecto
     const auto at = expected.find(t.name);
     if (at == expected.end()) throw std::runtime_error(t.name + " is not a tensor of its model");
     const auto& [kind, spec] = at->second;
-    const bool bf16 = t.type == TensorType::bf16 && kind.empty();
-    if (t.type != TensorType::f32 && !bf16)
-      throw std::runtime_error(t.name + " has dtype " + t.type_name + ", not F32" + (kind.empty() ? " or BF16" : ""));
+    const StoredNumbers& type = *std::ranges::find(kStoredNumbers, t.type, &StoredNumbers::type);
+    if (&type == std::end(kStoredNumbers) || (type.numbers != NumberType::fp32 && !kind.empty()))
+      throw std::runtime_error(t.name + " has dtype " + t.type_name + ", not F32");
     if (!std::equal(t.shape.begin(), t.shape.end(), spec.shape.begin(), spec.shape.end(),
                     [](uint64_t a, int b) { return a == static_cast<uint64_t>(b); }))
       throw std::runtime_error(t.name + " has another shape than in its model");
-    slices.push_back({t.name, t.begin, t.end - t.begin, bf16 ? NumberType::bf16 : NumberType::fp32});
+    slices.push_back({t.name, t.begin, t.end - t.begin, type.numbers});
     ++found[kind];
   }
   if (found[""] != table.size())
@@ -234,8 +245,8 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, c
   std::vector<NewTensor> tensors;
   std::vector<std::pair<const float*, size_t>> numbers;  // each tensor's numbers, and how many floats they take
   const auto add = [&](const std::string& name, const TensorSpec& spec, const float* first) {
-    const bool bf16 = spec.numbers == NumberType::bf16;
-    tensors.push_back({name, {spec.shape.begin(), spec.shape.end()}, {}, bf16 ? &kBfloat16 : &kFloat32});
+    const StoredNumbers& type = *std::ranges::find(kStoredNumbers, spec.numbers, &StoredNumbers::numbers);
+    tensors.push_back({name, {spec.shape.begin(), spec.shape.end()}, {}, &type.written});
     numbers.emplace_back(first, floats_of(spec.numbers, spec.size()));
   };
   for (size_t i = 0; i < table.size(); ++i) add(table[i].name, table[i], weights.numbers[i]);
@@ -370,26 +381,23 @@ class Places {
     const auto found = tensors_.find(slice.tensor);
     if (found == tensors_.end()) return nullptr;
     const auto& [spec, buffer] = found->second;
-    float* floats = buffer + spec.offset;
-    if (slice.numbers == NumberType::fp32) {
-      to_round_.push_back(std::make_unique<FloatsToWrite>(buffer, spec));
-      floats = to_round_.back()->data();
-    } else if (spec.numbers == NumberType::fp32) {
-      to_widen_.emplace_back(floats, spec.size());
-      return reinterpret_cast<char*>(floats) + slice.bytes;  // the second half of the floats
-    }
-    return reinterpret_cast<char*>(floats);
+    if (slice.numbers == spec.numbers) return reinterpret_cast<char*>(buffer + spec.offset);
+    to_round_.push_back(std::make_unique<FloatsToWrite>(buffer, spec));
+    float* floats = to_round_.back()->data();
+    if (slice.numbers == NumberType::fp32) return reinterpret_cast<char*>(floats);
+    to_widen_.emplace_back(slice.numbers, floats, spec.size());
+    return reinterpret_cast<char*>(floats) + slice.bytes;  // the second half of the floats
   }
   void convert() {
+    for (const auto& [numbers, floats, size] : to_widen_) widen(numbers, floats, size);
     to_round_.clear();
-    for (const auto& [floats, size] : to_widen_) widen_bf16(floats, size);
   }
   size_t size() const { return tensors_.size(); }
 
  private:
   std::unordered_map<std::string, std::pair<TensorSpec, float*>> tensors_;
   std::vector<std::unique_ptr<FloatsToWrite>> to_round_;
-  std::vector<std::pair<float*, size_t>> to_widen_;
+  std::vector<std::tuple<NumberType, float*, size_t>> to_widen_;
 };
 
 // Reads the tensors that the file has, all of which the model has.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 
 #include "layers/kernels/elementwise.hpp"
@@ -89,17 +89,19 @@ std::vector<TensorSpec> gradients_of(std::vector<TensorSpec> table) {
 
 namespace {
 
-// n numbers with the bits of Word. The exponent of infinities and NaN is all ones.
-template <class Word, Word exponent>
-bool all_finite(const void* numbers, size_t n) {
+bool is_finite(float x) {
+  constexpr uint32_t kExponent = 0x7f800000;  // all ones in infinities and NaN
+  return (std::bit_cast<uint32_t>(x) & kExponent) != kExponent;
+}
+template <class Number>
+bool is_finite(Number x) { return (x.bits & Number::kExponent) != Number::kExponent; }
+
+template <class Number>
+bool all_finite(const Number* x, size_t n) {
   std::atomic<bool> finite = true;
   parallel_floats(n, [&](size_t begin, size_t end) {
     uint32_t bad = 0;
-    for (size_t i = begin; i < end; ++i) {
-      Word word;
-      std::memcpy(&word, static_cast<const char*>(numbers) + i * sizeof word, sizeof word);
-      bad |= (word & exponent) == exponent;
-    }
+    for (size_t i = begin; i < end; ++i) bad |= !is_finite(x[i]);
     if (bad) finite = false;
   });
   return finite;
@@ -109,9 +111,8 @@ bool all_finite(const void* numbers, size_t n) {
 
 const TensorSpec* first_non_finite(const std::vector<TensorSpec>& table, const float* buffer) {
   for (const TensorSpec& spec : table) {
-    const size_t floats = floats_of(spec.numbers, spec.size());
-    if (spec.numbers == NumberType::bf16 ? !all_finite<uint16_t, 0x7f80>(buffer + spec.offset, 2 * floats)
-                                         : !all_finite<uint32_t, 0x7f800000>(buffer + spec.offset, floats))
+    const float* at = buffer + spec.offset;
+    if (!as_numbers(at, spec.numbers, [&](const auto* numbers) { return all_finite(numbers, spec.size()); }))
       return &spec;
   }
   return nullptr;
@@ -124,15 +125,16 @@ std::vector<float> read_floats(const TensorSpec& spec, const float* buffer) {
   } else {
     const size_t halves = floats.size() / 2;
     std::copy_n(buffer + spec.offset, halves, floats.end() - halves);
-    widen_bf16(floats.data(), floats.size());
+    widen(spec.numbers, floats.data(), floats.size());
   }
   return floats;
 }
 
-FloatsToWrite::FloatsToWrite(float* buffer, const TensorSpec& spec) : at_(buffer + spec.offset), size_(spec.size()) {
+FloatsToWrite::FloatsToWrite(float* buffer, const TensorSpec& spec)
+    : at_(buffer + spec.offset), size_(spec.size()), numbers_(spec.numbers) {
   if (spec.numbers != NumberType::fp32) elsewhere_ = allocate(size_);
 }
 
 FloatsToWrite::~FloatsToWrite() {
-  if (elsewhere_) round_to_bf16(reinterpret_cast<simd::Bfloat16*>(at_), elsewhere_.get(), size_);
+  if (elsewhere_) round_to(numbers_, at_, 0, elsewhere_.get(), size_);
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "layers/kernels/buffer.hpp"
+#include "layers/kernels/numbers.hpp"
 
 // The initial value of a parameter: the constant `mean` (deviation 0) or a draw from N(mean, deviation²). If `every` is
 // set, the elements first, first + every, ... are 1 instead: a unit vector, or an identity matrix.
@@ -153,6 +154,7 @@ class FloatsToWrite {
  private:
   float* at_;
   size_t size_;
+  NumberType numbers_;
   Buffer elsewhere_;  // null if the tensor consists of floats
 };
 

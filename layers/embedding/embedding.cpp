@@ -3,24 +3,14 @@
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
 
-namespace {
-
-template <class Number>
-void look_up(float* x, const int* tokens, const Number* weight, int N, int C, float scale) {
-  parallel_each(N, C, [&](size_t n) {
-    const Number* from = weight + static_cast<size_t>(tokens[n]) * C;
-    simd::sweep(C, [&](int c, int lanes) { simd::store(x + n * C + c, scale * simd::load(from + c, lanes), lanes); });
-  });
-}
-
-}  // namespace
-
 void embedding_forward(float* x, const int* tokens, const float* weight, int N, int C, float scale,
                        NumberType numbers) {
-  if (numbers == NumberType::bf16)
-    look_up(x, tokens, reinterpret_cast<const simd::Bfloat16*>(weight), N, C, scale);
-  else
-    look_up(x, tokens, weight, N, C, scale);
+  as_numbers(weight, numbers, [&](const auto* rows) {
+    parallel_each(N, C, [&](size_t n) {
+      const auto* from = rows + static_cast<size_t>(tokens[n]) * C;
+      simd::sweep(C, [&](int c, int lanes) { simd::store(x + n * C + c, scale * simd::load(from + c, lanes), lanes); });
+    });
+  });
 }
 
 // Two rows may hold the same token, so threads share the columns, not the rows.

@@ -4,7 +4,7 @@
 //   backward  dweight[tokens[n],:] += scale·dx[n,:]  a token that occurs twice collects twice
 //   saves     nothing: the caller still holds the tokens
 
-#include "layers/kernels/buffer.hpp"
+#include "layers/kernels/numbers.hpp"
 
 // `numbers` says what the weight consists of.
 void embedding_forward(float* x, const int* tokens, const float* weight, int N, int C, float scale = 1,

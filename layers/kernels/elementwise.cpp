@@ -1,6 +1,5 @@
 #include "elementwise.hpp"
 
-#include <bit>
 #include <cstring>
 
 #include "parallel.hpp"
@@ -33,17 +32,20 @@ void copy_rows(float* to, const float* from, int N, int C) {
   });
 }
 
-void round_to_bf16(simd::Bfloat16* to, const float* from, size_t n) {
-  parallel_floats(n, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) to[i] = simd::round_to_bf16(from[i]);
+void round_to(NumberType type, float* to, size_t first, const float* from, size_t n) {
+  as_numbers(to, type, [&]<class Number>(Number* numbers) {
+    parallel_floats(n, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) numbers[first + i] = rounded<Number>(from[i]);
+    });
   });
 }
 
-void widen_bf16(float* x, size_t n) {
-  const char* halves = reinterpret_cast<const char*>(x) + n * sizeof(uint16_t);
-  for (size_t i = 0; i < n; ++i) {  // from the front: float i ends before number i + 1 begins
-    uint16_t bits;
-    std::memcpy(&bits, halves + i * sizeof bits, sizeof bits);
-    x[i] = std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-  }
+void widen(NumberType type, float* x, size_t n) {
+  as_numbers(x, type, [&]<class Number>(Number* numbers) {
+    for (size_t i = 0; i < n; ++i) {  // from the front: float i ends before number i + 1 begins
+      Number number;
+      std::memcpy(&number, reinterpret_cast<const char*>(numbers + n + i), sizeof number);
+      x[i] = widened(number);
+    }
+  });
 }

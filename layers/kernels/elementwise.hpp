@@ -15,11 +15,11 @@ void scale_rows(float* x, float factor, int N, int C);
 void copy_rows(float* to, size_t to_stride, const float* from, size_t from_stride, int N, int C);
 void copy_rows(float* to, const float* from, int N, int C);  // without gaps
 
-// to[0..n) = from[0..n), rounded.
-void round_to_bf16(simd::Bfloat16* to, const float* from, size_t n);
+// Writes n floats as numbers of this type, from number `first` of the matrix `to` on.
+void round_to(NumberType type, float* to, size_t first, const float* from, size_t n);
 
-// x[0..n) = the n bf16 numbers in the second half of x.
-void widen_bf16(float* x, size_t n);
+// x[0..n) = the n numbers of this type, of 16 bits, in the second half of x.
+void widen(NumberType type, float* x, size_t n);
 
 // x = cap·tanh(scale·x/cap) for n floats, on one thread. Unless `slopes` is null, it receives 1 − tanh², the factor on
 // the gradient.

@@ -30,7 +30,6 @@
 
 namespace {
 
-using simd::Bfloat16;
 using simd::Vec;
 using simd::W;
 
@@ -395,9 +394,9 @@ void multiply(const Product& p) {
 
 // Chooses the format of the words, and what B consists of.
 void multiply_on_one_thread(const Product& p) {
-  const bool rounds = p.options.matmul == Matmul::bf16;
-  if (p.options.b == NumberType::bf16) (rounds ? multiply<Bf16, Bfloat16> : multiply<Fp32, Bfloat16>)(p);
-  else (rounds ? multiply<Bf16, float> : multiply<Fp32, float>)(p);
+  as_numbers(p.b.data, p.options.b, [&]<class Number>(const Number*) {
+    p.options.matmul == Matmul::bf16 ? multiply<Bf16, Number>(p) : multiply<Fp32, Number>(p);
+  });
 }
 
 // ---- sharing among threads -------------------------------------------------------------------------------

@@ -15,7 +15,7 @@
 
 #include <cstddef>
 
-#include "buffer.hpp"
+#include "numbers.hpp"
 
 enum class Matmul { fp32, bf16 };
 

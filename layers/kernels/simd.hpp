@@ -3,7 +3,6 @@
 // into the target's instructions (AVX-512, AVX2, SSE2, NEON). Only this file and gemm ask for which processor they are
 // built; the others only know W.
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -13,6 +12,8 @@
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
+
+#include "numbers.hpp"
 
 namespace simd {
 
@@ -37,27 +38,25 @@ inline Vec load(const float* p) {
 }
 inline void store(float* p, Vec v) { std::memcpy(p, &v, sizeof v); }
 
-// A number whose bits are the upper half of a float's.
-struct Bfloat16 {
-  uint16_t bits;
-};
-
-// Rounds to the nearest, in a tie to the even one. NaN stays NaN.
-inline Bfloat16 round_to_bf16(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x);
-  const bool nan = (bits & 0x7fffffff) > 0x7f800000;
-  return {static_cast<uint16_t>((nan ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+// Load n ≤ W numbers as floats; the other lanes are 0.
+typedef uint16_t Short __attribute__((vector_size(W * 2)));
+inline Short load_bits(const void* p, int n) {
+  Short bits = {};
+  if (n == W) std::memcpy(&bits, p, sizeof bits);
+  else std::memcpy(&bits, p, n * sizeof(uint16_t));
+  return bits;
 }
-
-// Loads n ≤ W numbers as floats; the other lanes are 0.
-inline Vec load(const Bfloat16* p, int n) {
-  typedef uint16_t Short __attribute__((vector_size(W * 2)));
-  Short halves = {};
-  if (n == W) std::memcpy(&halves, p, sizeof halves);
-  else std::memcpy(&halves, p, n * sizeof *p);
-  return (Vec)(__builtin_convertvector(halves, VecU) << 16);
+inline Vec load(const Bfloat16* p, int n) { return (Vec)(__builtin_convertvector(load_bits(p, n), VecU) << 16); }
+inline Vec load(const Float16* p, int n) {
+#if defined(__F16C__) || defined(__aarch64__)
+  typedef _Float16 Half __attribute__((vector_size(W * 2)));
+  return __builtin_convertvector((Half)load_bits(p, n), Vec);
+#else
+  Vec v = {};
+  for (int i = 0; i < n; ++i) v[i] = widened(p[i]);
+  return v;
+#endif
 }
-inline Vec load(const Bfloat16* p) { return load(p, W); }
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
 inline VecI first_lanes(int n) { return VecI{0, 1, 2, 3, 4, 5, 6, 7} < n; }

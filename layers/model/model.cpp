@@ -38,8 +38,8 @@ std::vector<TensorSpec> table_of(const Config& config) {
 }
 
 NumberType frozen_numbers(const std::vector<TensorSpec>& table) {
-  const bool bf16 = std::ranges::any_of(table, [](const TensorSpec& spec) { return spec.numbers == NumberType::bf16; });
-  return bf16 ? NumberType::bf16 : NumberType::fp32;
+  const auto found = std::ranges::find_if(table, [](const auto& spec) { return spec.numbers != NumberType::fp32; });
+  return found == table.end() ? NumberType::fp32 : found->numbers;
 }
 
 }  // namespace
@@ -113,14 +113,12 @@ void initialize(Model& model, uint64_t seed) {
       return start.deviation == 0 ? start.mean
                                   : start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
     };
-    float* w = model.weights.get() + spec.offset;
-    auto* halves = reinterpret_cast<simd::Bfloat16*>(w);
     const size_t size = spec.size();
     constexpr size_t kChunk = 1 << 10, kCost = 100;  // a normal number costs a logarithm, a root and a cosine
-    parallel_for(static_cast<int>((size + kChunk - 1) / kChunk), 1, kCost * kChunk, [&](int begin, int end) {
-      for (size_t i = begin * kChunk; i < std::min(size, end * kChunk); ++i)
-        if (spec.numbers == NumberType::bf16) halves[i] = simd::round_to_bf16(value(i));
-        else w[i] = value(i);
+    as_numbers(model.weights.get() + spec.offset, spec.numbers, [&]<class Number>(Number* numbers) {
+      parallel_for(static_cast<int>((size + kChunk - 1) / kChunk), 1, kCost * kChunk, [&](int begin, int end) {
+        for (size_t i = begin * kChunk; i < std::min(size, end * kChunk); ++i) numbers[i] = rounded<Number>(value(i));
+      });
     });
   }
 }

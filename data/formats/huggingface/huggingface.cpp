@@ -150,8 +150,10 @@ std::string HuggingFaceModel::dtype() const {
 }
 
 NumberType HuggingFaceModel::numbers() const {
-  const bool bf16 = std::ranges::all_of(held_, [](const auto& t) { return t.second.dtype == kBfloat16.name; });
-  return bf16 ? NumberType::bf16 : NumberType::fp32;
+  const auto all = [&](const FloatType& type) {
+    return std::ranges::all_of(held_, [&](const auto& t) { return t.second.dtype == type.name; });
+  };
+  return all(kBfloat16) ? NumberType::bf16 : all(kFloat16) ? NumberType::fp16 : NumberType::fp32;
 }
 
 // Throws if the two tied matrices differ: transformers does not tie such matrices, whatever config.json says.
