@@ -28,7 +28,7 @@ import transformers as hf
 from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers, processors
 
 from published_tokenizers import FAMILIES, built
-from tokenizer import HARD, SPLITS, TO_ADD, TO_NORMALIZE, WORDS, text, trained
+from tokenizer import HARD, SPLITS, TO_ADD, TO_NORMALIZE, WORDS, rules, text, trained
 
 hf.logging.set_verbosity_error()
 hf.logging.disable_progress_bar()
@@ -167,9 +167,11 @@ class Checks:
 
     # Without the tokens around a text, which `tokenize` writes once per file.
     def of_family(self, name):
-        theirs = built(text(WORDS, 5000, 1), name)
+        theirs = built(text(WORDS, 5000, 1), name, rules())
         theirs.save(str(self.folder / "their.json"))
-        around = theirs.token_to_id("<|endoftext|>") or FAMILIES[name].get("begin") or FAMILIES[name].get("roberta")
+        family = FAMILIES[name]
+        around = theirs.token_to_id("<|endoftext|>") or family.get("begin") or family.get("roberta") or (
+            "template" in family and not family["template"].startswith("$A"))  # fmt: skip
         size = 0
         for what, content in [*texts(), ("added tokens", unix(text(WORDS + TO_ADD * 3, 20000, 9)))]:
             read = content.replace("\r\n", "\n")

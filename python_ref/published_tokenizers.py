@@ -2,6 +2,8 @@
 tokens, with a small vocabulary that is trained on our text. FAMILIES names the models of each shape.
 """
 
+import json
+
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 SPACE = "\u2581"
@@ -45,9 +47,21 @@ def spaced(*steps):
 
 PREFIXED = norm.Sequence([norm.Prepend(SPACE), norm.Replace(" ", SPACE)])
 LLAMA = special("<unk>", "<s>", "</s>")
+BERT = special("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+ONE_SPACE = norm.Replace(Regex(" {2,}"), " ")
+
+
+def precompiled(rules, *after):
+    return norm.Sequence([norm.Precompiled(rules), *after])
+
+
+def of_albert(rules):
+    return norm.Sequence([norm.Replace("``", '"'), norm.Replace("''", '"'), norm.NFKD(), norm.StripAccents(),
+                          norm.Lowercase(), norm.Precompiled(rules), ONE_SPACE])  # fmt: skip
+
 
 # `bytes`: the model reads bytes, of which `alphabet` may leave some out. `pieces`: it reads characters, with byte
-# fallback.
+# fallback. `unigram` and `word_piece` are other models; their normalizers may be functions of SentencePiece's rules.
 FAMILIES = {
     "gpt2": dict(bytes=True, pre=byte_level(), added=special("<|endoftext|>")),
     "pythia": dict(bytes=True, normalizer=norm.NFC(), pre=byte_level(),  # GPT-NeoX, OLMo
@@ -86,7 +100,31 @@ FAMILIES = {
                   decoder=spaced(), begin="<s>",
                   added=[*LLAMA, *runs_of(SPACE, range(2, 9), normalized=False),
                          *runs_of("\n", range(2, 9), normalized=False)]),
+    "t5": dict(unigram=True, normalizer=precompiled, decoder=decoders.Metaspace(), added=LLAMA, template="$A </s>",
+               pre=pre.Sequence([pre.WhitespaceSplit(), pre.Metaspace()])),
+    "t5, later": dict(unigram=True, pre=pre.Metaspace(), decoder=decoders.Metaspace(), added=LLAMA,
+                      normalizer=lambda rules: precompiled(rules, norm.Strip(left=False, right=True),
+                                                           norm.Replace(Regex(" {2,}"), SPACE))),
+    "albert": dict(unigram=True, normalizer=of_albert, pre=pre.Metaspace(), decoder=decoders.Metaspace(), added=LLAMA,
+                   template="<s> $A </s>"),
+    "xlm-r": dict(unigram=True, normalizer=lambda rules: precompiled(rules, ONE_SPACE), decoder=decoders.Metaspace(),
+                  pre=pre.Sequence([pre.WhitespaceSplit(), pre.Metaspace()]), added=LLAMA, template="<s> $A </s>"),
+    "mbart": dict(unigram=True, normalizer=precompiled, pre=pre.Metaspace(), decoder=decoders.Metaspace(),
+                  added=[*LLAMA, *special("en_XX")], template="$A </s> en_XX"),
+    "deberta-v2": dict(unigram=True, pre=pre.Sequence([pre.Punctuation(), pre.Metaspace()]), added=LLAMA,
+                       normalizer=lambda rules: norm.Sequence([norm.Strip(), norm.Precompiled(rules), ONE_SPACE]),
+                       decoder=decoders.Metaspace()),
+    "bert": dict(word_piece=True, normalizer=norm.BertNormalizer(), pre=pre.BertPreTokenizer(), added=BERT,
+                 decoder=decoders.WordPiece(), template="[CLS] $A [SEP]"),
+    "bert, cased": dict(word_piece=True, normalizer=norm.BertNormalizer(lowercase=False), pre=pre.BertPreTokenizer(),
+                        decoder=decoders.WordPiece(), added=BERT, template="[CLS] $A [SEP]"),
     # Parts that the families above do not have.
+    "unigram with bytes": dict(unigram=True, fallback=True, normalizer=norm.Replace(" ", SPACE), added=LLAMA,
+                               decoder=spaced(decoders.Strip(" ", 1, 0))),
+    "nmt": dict(unigram=True, normalizer=norm.Sequence([norm.Nmt(), norm.NFKC()]), pre=pre.Metaspace(),
+                decoder=decoders.Metaspace(), added=LLAMA),
+    "wordpiece": dict(word_piece=True, normalizer=norm.BertNormalizer(False, False, True, False), pre=pre.Whitespace(),
+                      decoder=decoders.WordPiece(cleanup=False), added=BERT),
     "metaspace": dict(pieces=True, pre=pre.Metaspace(), decoder=decoders.Metaspace(), added=LLAMA),
     "nfkc, lowercase": dict(bytes=True, normalizer=norm.Sequence([norm.NFKC(), norm.Lowercase()]), pre=byte_level()),
     "nfd": dict(bytes=True, normalizer=norm.NFD(), pre=byte_level()),
@@ -105,9 +143,25 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def built(trained_on, family, vocabulary=500):
-    """Returns the tokenizer of a family."""
-    f = FAMILIES[family]
+def unigram(trained_on, vocabulary, fallback):
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre.Metaspace()
+    tokenizer.train_from_iterator([trained_on], trainers.UnigramTrainer(
+        vocab_size=vocabulary, special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>", show_progress=False))
+    pieces = [tuple(row) for row in json.loads(tokenizer.to_str())["model"]["vocab"]]
+    pieces += [(f"<0x{byte:02X}>", 0.0) for byte in range(256 * fallback)]
+    return models.Unigram(pieces, 0, fallback)
+
+
+def word_piece(trained_on, vocabulary, family):
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = family["normalizer"], family["pre"]
+    tokenizer.train_from_iterator([trained_on], trainers.WordPieceTrainer(
+        vocab_size=vocabulary, special_tokens=[token.content for token in BERT], show_progress=False))
+    return tokenizer.model
+
+
+def merges(trained_on, vocabulary, f):
     pieces = f.get("pieces", False)
     fallback = pieces and not f.get("unknown", False)
     tokenizer = Tokenizer(models.BPE(ignore_merges=f.get("ignore_merges", False), byte_fallback=fallback,
@@ -121,16 +175,28 @@ def built(trained_on, family, vocabulary=500):
     trainer = trainers.BpeTrainer(vocab_size=vocabulary + len(first), initial_alphabet=alphabet, show_progress=False,
                                   special_tokens=first)
     tokenizer.train_from_iterator([trained_on], trainer)
-    # Without the marks that the trainer puts on its special tokens.
-    model = tokenizer.model
-    whole = Tokenizer(model)
+    return tokenizer.model  # without the marks that the trainer puts on its special tokens
+
+
+def built(trained_on, family, rules, vocabulary=500):
+    """Returns the tokenizer of a family. `rules` are SentencePiece's, in its binary form."""
+    f = dict(FAMILIES[family])
+    if callable(f.get("normalizer")):
+        f["normalizer"] = f["normalizer"](rules)
+    if f.get("unigram"):
+        whole = Tokenizer(unigram(trained_on, vocabulary, f.get("fallback", False)))
+    elif f.get("word_piece"):
+        whole = Tokenizer(word_piece(trained_on, vocabulary, f))
+    else:
+        whole = Tokenizer(merges(trained_on, vocabulary, f))
     whole.normalizer, whole.pre_tokenizer = f.get("normalizer"), f.get("pre")
     whole.decoder = f.get("decoder", decoders.ByteLevel())
     for token in f.get("added", []):
         whole.add_tokens([token]) if not token.special else whole.add_special_tokens([token])
-    if begin := f.get("begin"):
+    if template := f.get("template", f"{f['begin']} $A" if "begin" in f else None):
+        names = [name for name in template.split() if name != "$A"]
         whole.post_processor = processors.TemplateProcessing(
-            single=f"{begin} $A", special_tokens=[(begin, whole.token_to_id(begin))])  # fmt: skip
+            single=template, special_tokens=[(name, whole.token_to_id(name)) for name in names])  # fmt: skip
     if f.get("roberta"):
         whole.post_processor = processors.RobertaProcessing(
             ("</s>", whole.token_to_id("</s>")), ("<s>", whole.token_to_id("<s>")))  # fmt: skip

@@ -1,7 +1,8 @@
 """Writes test/reference/tokenizer/: a text, the byte-level BPE tokenizers that Hugging Face's tokenizers train on it
 with the splits of GPT-2, Llama 3 and Qwen 2, and the tokens of a second text that is hard to split. The tokenizer
 nfc.json normalizes text as Qwen 2 does; its text is hard to normalize. published.json has a tokenizer of each family in
-published_tokenizers.py, with a text, its tokens, and what they decode to.
+published_tokenizers.py, with a text, its tokens, and what they decode to. Run pieces.py first: some of them have its
+rules of normalization.
 
     .venv/bin/python python_ref/tokenizer.py
 """
@@ -10,6 +11,7 @@ import json
 import random
 from pathlib import Path
 
+from protobuf import normalization_rules
 from published_tokenizers import FAMILIES, built
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -58,14 +60,20 @@ def trained(trained_on, pre_tokenizer, normalizer=None, **model):
 TO_ADD = ["<s>", "</s>", "<unk>", "<|endoftext|>", "<|im_start|>", " <|endoftext|>  ", "<|user|>", "<|user|>\n ",
           "<think>", "banana", "bananas", "Norm", "the", "layer  ", "  the  ", "\n\n\n", "\t\t\t", "     ",
           "\u2581\u2581", "<0x41>",
-          "\u00a0", "\u2003", "ﬁ", "İ", "x_1", "99999", "\u3002\u3002"]
+          "\u00a0", "\u2003", "ﬁ", "İ", "x_1", "99999", "\u3002\u3002", "[MASK]", "x[SEP]", "##a", "``", "''",
+          "ﬁ\u0301", "e\u0301\u0302", "\r\n", "do not", " n't", " 's", "a ."]
+
+
+def rules():
+    """SentencePiece's rules of normalization in the model that pieces.py writes."""
+    return normalization_rules((FOLDER.parent / "pieces" / "unigram.model").read_bytes())
 
 
 def published(trained_on):
     content = "  " + text(WORDS + HARD[:-1] + TO_NORMALIZE + TO_ADD * 4, 260, 4)
     known = {}
     for name in FAMILIES:
-        tokenizer = built(trained_on, name, 300)
+        tokenizer = built(trained_on, name, rules(), 300)
         tokens = tokenizer.encode(content, add_special_tokens=False).ids
         known[name] = {"file": tokenizer.to_str(), "tokens": json.dumps(tokens),
                        "decoded": tokenizer.decode(tokens, skip_special_tokens=False)}

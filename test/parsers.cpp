@@ -154,6 +154,7 @@ void read_gguf(const std::string& path) {
 const std::vector<Parser> kParsers = {
     {"tokenizer.json", "tokenizer.json", [](const std::string& path) { use(read_tokenizer(path)); }},
     {"sentencepiece", "tokenizer.model", [](const std::string& path) { use(read_tokenizer(path)); }},
+    {"bert", "vocab.txt", [](const std::string& path) { use(read_tokenizer(path)); }},
     {"llama2c-tokenizer", "tokenizer.bin", [](const std::string& path) { use(read_tokenizer(path)); }},
     {"llmc-tokenizer", "gpt2_tokenizer.bin", [](const std::string& path) { use(read_tokenizer(path)); }},
     {"token-file", "tokens.bin", read_token_file},

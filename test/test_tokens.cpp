@@ -262,7 +262,7 @@ TEST_CASE("tokenizers and models of other programs are named, with what to do", 
   const std::string train = "train stories.txt --dry-run --context 8 --tokenizer ";
   const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
   f.write("llama3/tokenizer.model", "IQ== 0\nIg== 1\nIw== 2\n");
-  check_refused(f, train + "llama3", "llama3/tokenizer.model is a file of tiktoken, as Llama 3 has it: name the ");
+  check_refused(f, train + "llama3", "llama3/tokenizer.model cannot be used as a tokenizer: it is a tiktoken file of 3");
   f.write("pointer.json", pointer);
   check_refused(f, train + "pointer.json", "pointer.json is a pointer of Git LFS, not the file itself");
   check_refused(f, train + "gpt2", "; a model of the Hugging Face hub is fetched first: hf download gpt2");

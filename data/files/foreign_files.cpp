@@ -57,15 +57,6 @@ std::string git_pointer(std::string_view start) {
              : "";
 }
 
-// A tiktoken file begins with a line such as "IQ== 0".
-bool is_tiktoken(std::string_view start) {
-  const size_t space = start.find(' ');
-  if (space == start.npos || space == 0 || space % 4 != 0) return false;
-  const auto is_base64 = [](unsigned char c) { return std::isalnum(c) || c == '+' || c == '/' || c == '='; };
-  const std::string_view number = start.substr(space + 1, start.find('\n') - space - 1);
-  return std::all_of(start.begin(), start.begin() + space, is_base64) && number == "0";
-}
-
 }  // namespace
 
 std::string foreign_text(std::string_view start, const std::string& path) {
@@ -82,10 +73,7 @@ std::string foreign_model(std::string_view start) {
   return row ? std::string("is ") + row->what : git_pointer(start);
 }
 
-std::string foreign_tokenizer(std::string_view start) {
-  if (is_tiktoken(start)) return "is a file of tiktoken, as Llama 3 has it: name the tokenizer.json of the same model";
-  return git_pointer(start);
-}
+std::string foreign_tokenizer(std::string_view start) { return git_pointer(start); }
 
 std::string start_of_file(const std::string& path) {
   std::error_code error;

@@ -49,8 +49,11 @@ Bpe::Bpe(BpeTables tables) : tables_(std::move(tables)) {
   if (!has_all_bytes_ && !tables_.json)
     throw std::runtime_error("it has no token for byte " + std::to_string(missing));
   rank_of_ = PairTable(tables_.merges.size());
-  for (uint32_t rank = 0; rank < tables_.merges.size(); ++rank)
-    rank_of_.set(tables_.merges[rank].left, tables_.merges[rank].right, rank);
+  std::unordered_map<uint32_t, uint32_t> first_rank;  // of each token
+  for (uint32_t i = 0; i < tables_.merges.size(); ++i) {
+    const auto& [left, right, token] = tables_.merges[i];
+    rank_of_.set(left, right, tables_.equal_ranks ? first_rank.try_emplace(token, i).first->second : i);
+  }
 }
 
 // Notes what the model reads for each token.
@@ -68,7 +71,8 @@ void Bpe::add_words() {
     if (const auto point = next_code_point(word, end); point && end == word.size()) token_of_character_[*point] = t;
     space_inside = space_inside || end_of_piece(word, 0) < word.size();
   }
-  const bool whole_texts = tables_.json && !tables_.json->pipeline.splits() && !tables_.words_first;
+  const bool merges = tables_.json && !tables_.json->word_model;
+  const bool whole_texts = merges && !tables_.json->pipeline.splits() && !tables_.words_first;
   spaces_begin_words_ = whole_texts && !space_inside && token_of_character_.contains(kSpaceCharacter);
   if (!tables_.words_first) return;
   for (uint32_t t = 0; t < words.size(); ++t) sorted_.emplace_back(words[t], t);
@@ -125,6 +129,17 @@ bool Bpe::fall_back(std::string_view character, std::vector<uint32_t>& tokens) c
   return false;
 }
 
+// Does with a character or a byte without a token what `unknown` says. Returns 1.
+size_t Bpe::add_unknown(std::string_view character, Unknown unknown, std::vector<uint32_t>& tokens) const {
+  if (unknown == Unknown::error) throw NoSymbol{std::string(character)};
+  if (unknown == Unknown::replace && character != "?") {
+    const bool known = symbol_of(kReplacement) != kAbsent && !reads_bytes();
+    const uint32_t mark = symbol_of(known ? kReplacement : "?");
+    if (mark != kAbsent) tokens.push_back(mark);
+  }
+  return 1;
+}
+
 // Appends the symbols that the word starts as. Returns how many characters have no token. As in `tokenizers`, the
 // unknown token waits for the next character that has a token of its own, even if a fallback comes before that.
 size_t Bpe::add_symbols(std::string_view word, Unknown unknown, std::vector<uint32_t>& tokens) const {
@@ -147,22 +162,39 @@ size_t Bpe::add_symbols(std::string_view word, Unknown unknown, std::vector<uint
       if (!json.fuse_unknown) write_waiting();
       waiting = 1;
     } else {
-      if (unknown == Unknown::error) throw NoSymbol{std::string(character)};
-      ++missing;
-      if (unknown == Unknown::replace && character != "?") {
-        const bool known = symbol_of(kReplacement) != kAbsent && !reads_bytes();
-        const uint32_t mark = symbol_of(known ? kReplacement : "?");
-        if (mark != kAbsent) tokens.push_back(mark);
-      }
+      missing += add_unknown(character, unknown, tokens);
     }
   }
   write_waiting();
   return missing;
 }
 
+// Appends the tokens that the word model finds. Returns how many characters have no token.
+size_t Bpe::add_parts(std::string_view word, bool special, Unknown unknown, std::vector<uint32_t>& tokens) const {
+  size_t missing = 0;
+  for (const auto& [begin, end, token] : tables_.json->word_model->split(word, special)) {
+    const std::string_view part = word.substr(begin, end - begin);
+    size_t at = 0;
+    const bool is_text = next_code_point(part, at).has_value();  // no word has text and other bytes
+    if (token != kAbsent) tokens.push_back(token);
+    else if (fall_back(part, tokens)) {
+    } else if (tables_.json->unknown >= 0 && is_text) {
+      tokens.push_back(static_cast<uint32_t>(tables_.json->unknown));
+    } else {
+      for (at = 0; at < part.size();) {
+        const size_t start = at;
+        if (!next_code_point(part, at)) ++at;
+        missing += add_unknown(part.substr(start, at - start), unknown, tokens);
+      }
+    }
+  }
+  return missing;
+}
+
 // Returns how many characters have no token.
-size_t Bpe::encode_word(std::string_view word, Unknown unknown, std::vector<uint32_t>& tokens) const {
+size_t Bpe::encode_word(std::string_view word, bool special, Unknown unknown, std::vector<uint32_t>& tokens) const {
   tokens.clear();
+  if (tables_.json && tables_.json->word_model) return add_parts(word, special, unknown, tokens);
   if (tables_.words_first) {
     const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), std::pair(word, uint32_t{0}));
     if (found != sorted_.end() && found->first == word) {
@@ -181,7 +213,7 @@ size_t Bpe::encode_word(std::string_view word, Unknown unknown, std::vector<uint
 // A cache of recent short words and their tokens.
 class Bpe::Words {
  public:
-  Words(const Bpe& bpe, Unknown unknown) : bpe_(bpe), unknown_(unknown) {}
+  Words(const Bpe& bpe, bool special, Unknown unknown) : bpe_(bpe), special_(special), unknown_(unknown) {}
 
   size_t missing() const { return missing_; }  // characters without a token so far
 
@@ -212,11 +244,12 @@ class Bpe::Words {
   };
 
   void append_new(std::string_view word, std::vector<uint32_t>& tokens) {
-    missing_ += bpe_.encode_word(word, unknown_, tokens_);
+    missing_ += bpe_.encode_word(word, special_, unknown_, tokens_);
     tokens.insert(tokens.end(), tokens_.begin(), tokens_.end());
   }
 
   const Bpe& bpe_;
+  const bool special_;
   const Unknown unknown_;
   size_t missing_ = 0;
   std::vector<Entry> entries_ = std::vector<Entry>(1 << 14);
@@ -281,7 +314,7 @@ std::vector<uint32_t> Bpe::encode(std::string_view text, Unknown unknown, size_t
   size_t missing = 0;
 #pragma omp parallel if (parts.size() > 1 && text.size() > kPiece) reduction(+ : missing)
   {
-    Words words(*this, unknown);
+    Words words(*this, special, unknown);
 #pragma omp for schedule(dynamic)
     for (size_t i = 0; i < parts.size(); ++i) try {
         found[i].reserve(parts[i].text.size() / 3);

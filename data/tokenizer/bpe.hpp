@@ -4,7 +4,8 @@
 // pair has a rank. It can encode any bytes, and decoding restores them, unless the text is normalized first.
 //
 // A tokenizer.json may have more: other steps before the merges (pipeline.hpp), words that start as characters instead
-// of bytes, characters without a token, and added tokens that are found in text (added_tokens.hpp).
+// of bytes, characters without a token, added tokens that are found in text (added_tokens.hpp), and another model in
+// place of the merges (word_model.hpp).
 
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "data/tokenizer/pipeline/split.hpp"
 #include "data/tokenizer/pipeline/unknown.hpp"
 #include "pair_table.hpp"
+#include "word_model.hpp"
 
 struct Merge {
   uint32_t left, right, token;  // the token's bytes are left's, then right's
@@ -40,6 +42,7 @@ struct JsonParts {
   bool has_split;                  // the pipeline does nothing else than BpeTables::split and nfc, which are faster
   AddedTokens first_added, added;  // found in text: before it is normalized, and after that
   std::vector<std::string> words;  // what the model reads for each token: bytes or text; "" if it has only been added
+  std::shared_ptr<const WordModel> word_model;  // null: merges
   bool byte_fallback;              // a character without a token becomes the tokens <0x..> of its bytes
   int unknown;                     // the token for other characters, or -1
   bool fuse_unknown;               // neighboring unknown characters become one token together
@@ -52,6 +55,7 @@ struct BpeTables {
   std::vector<Merge> merges;          // by rank
   std::vector<SpecialToken> special;
   bool words_first = false;           // a word that is a token is taken without merging ("ignore_merges")
+  bool equal_ranks = false;           // merges that make the same token have the rank of the first one, as in tiktoken
   Split split = Split::gpt2;
   bool nfc = false;                   // normalize the text first (normalize.hpp)
   int begin = -1, end = -1;           // the special tokens around a text, or -1; encode() adds neither
@@ -88,8 +92,10 @@ class Bpe {
   void encode_part(const Part& part, Words& words, std::vector<uint32_t>& tokens) const;
   uint32_t symbol_of(std::string_view character) const;
   bool fall_back(std::string_view character, std::vector<uint32_t>& tokens) const;
+  size_t add_unknown(std::string_view character, Unknown unknown, std::vector<uint32_t>& tokens) const;
   size_t add_symbols(std::string_view word, Unknown unknown, std::vector<uint32_t>& tokens) const;
-  size_t encode_word(std::string_view word, Unknown unknown, std::vector<uint32_t>& tokens) const;
+  size_t add_parts(std::string_view word, bool special, Unknown unknown, std::vector<uint32_t>& tokens) const;
+  size_t encode_word(std::string_view word, bool special, Unknown unknown, std::vector<uint32_t>& tokens) const;
   void merge_short(std::vector<uint32_t>& word) const;
   void merge(std::vector<uint32_t>& word) const;
 

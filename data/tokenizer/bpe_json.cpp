@@ -11,6 +11,7 @@
 #include "data/tokenizer/pipeline/json_parts.hpp"
 #include "data/tokenizer/pipeline/pipeline.hpp"
 #include "data/tokenizer/pipeline/split.hpp"
+#include "json_model.hpp"
 #include "written_json.hpp"
 
 using nlohmann::json;
@@ -30,12 +31,6 @@ uint32_t token_of(const json& j, size_t most, const std::string& what) {
   if (!j.is_number_unsigned() || j.get<uint64_t>() >= most)
     throw std::runtime_error("the number of token " + quoted(what) + " is not one of 0 to " + std::to_string(most - 1));
   return j.get<uint32_t>();
-}
-
-// Rejects an option of the model unless it is absent or off.
-void require_off(const json& model, const char* option) {
-  const json& j = member(model, option);
-  if (!(j.is_null() || j == false || j == "" || j == 0.0)) lack("the model's " + std::string(option));
 }
 
 // Returns the split of a pre_tokenizer that BpeTables can hold: ByteLevel, which splits as GPT-2 does, or one of our
@@ -62,7 +57,8 @@ bool has_plain_normalizer(const json& file) {
   return std::ranges::all_of(parts, [](const json& part) { return member(part, "type") == "NFC"; });
 }
 
-// The names of the special tokens that a post_processor puts around a text; encode() never does. "": none.
+// The names of the special tokens that a post_processor puts around a text; encode() never does. "": none. Only a text
+// with a `begin` gets its `end`.
 struct Around {
   std::string begin, end;
 };
@@ -83,7 +79,7 @@ void read_template(Around& around, const json& part) {
       before = false;
       continue;
     }
-    require_none(name, before ? "before" : "after");
+    if (before || !around.begin.empty()) require_none(name, before ? "before" : "after");
     name = text_of(member(special, "id"), "a token of the post_processor");
   }
 }
@@ -105,6 +101,7 @@ constexpr ProcessorRow kProcessors[] = {
     {"ByteLevel", [](Around&, const json&) {}},  // changes offsets only
     {"TemplateProcessing", read_template},
     {"RobertaProcessing", read_roberta},
+    {"BertProcessing", read_roberta},
 };
 
 Around around_of(const json& file) {
@@ -118,15 +115,6 @@ Around around_of(const json& file) {
   return around;
 }
 
-const json& known_model(const json& file) {
-  const json& model = member(file, "model");
-  if (!model.is_object()) throw std::runtime_error("it has no model");
-  if (const json& type = member(model, "type"); !type.is_null() && type != "BPE")
-    lack("the model " + description_of(model));
-  for (const char* option : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) require_off(model, option);
-  return model;
-}
-
 // What a ByteLevel model reads for a token of this name, or "" if the name is not in its alphabet.
 std::string bytes_read(const std::string& name) {
   const std::string bytes = from_printable(name);
@@ -136,18 +124,17 @@ std::string bytes_read(const std::string& name) {
 // Builds the tables of a file. Looks tokens up by the names that the file gives them.
 class VocabularyReader {
  public:
-  VocabularyReader(const json& vocabulary, const json& added) {
-    if (!vocabulary.is_object()) throw std::runtime_error("its vocabulary is not an object");
+  VocabularyReader(const json& model, const json& added) {
     if (!added.is_null() && !added.is_array()) throw std::runtime_error("its added_tokens are not a list");
-    names_.resize(vocabulary.size() + added.size());
+    names_.resize(member(model, "vocab").size() + added.size());
     std::vector<bool> seen(names_.size());
-    for (const auto& [name, number] : vocabulary.items()) {
+    for_each_token(model, [&](const std::string& name, const json& number) {
       const uint32_t token = token_of(number, seen.size(), name);
       if (seen[token]) throw std::runtime_error("two tokens have the number " + std::to_string(token));
       seen[token] = true;
       tokens_[name] = token;
       names_[token] = name;
-    }
+    });
     in_model_ = seen;
     for (const json& row : added) add(row, seen);
     names_.resize(std::find(seen.begin(), seen.end(), false) - seen.begin());
@@ -185,8 +172,10 @@ class VocabularyReader {
     throw std::runtime_error("its post_processor needs " + quoted(name) + ", which is not a special token");
   }
 
-  // Returns the number of the model's token of this name; null: -1.
-  int unknown(const json& name) const {
+  // Returns the number of the token that the model has for unknown characters, or -1.
+  int unknown(const json& model) const {
+    const json &name = member(model, "unk_token"), &number = member(model, "unk_id");
+    if (!number.is_null()) return static_cast<int>(token_of(number, names_.size(), "unk_id"));
     if (name.is_null()) return -1;
     const auto found = tokens_.find(text_of(name, "the unk_token"));
     if (found == tokens_.end()) throw std::runtime_error("its unk_token is not a token");
@@ -203,9 +192,17 @@ class VocabularyReader {
 
   const std::vector<AddedToken>& added() const { return added_; }
 
+  // True for each special token.
+  std::vector<bool> special() const {
+    std::vector<bool> special(names_.size());
+    for (const SpecialToken& token : tables_.special) special[token.token] = true;
+    return special;
+  }
+
   BpeTables finish(const Decoder& decoder, const Pipeline& pipeline) {
     for (const std::string& name : names_) tables_.tokens.push_back(decoder.bytes_of(name));
-    for (const SpecialToken& special : tables_.special) tables_.tokens[special.token] = special.name;
+    for (const auto& [token, name] : tables_.special)
+      tables_.tokens[token] = decoder.spaces_words() ? decoder.bytes_of(name) : name;
     for (const AddedToken& token : added_) {
       if (token.special || in_model_[token.token]) continue;
       const std::string text = token.normalized ? pipeline.normalized(token.text) : token.text;
@@ -274,8 +271,11 @@ Bpe bpe_from_json(const json& file, std::string text) {
   const Pipeline pipeline(member(file, "normalizer"), member(file, "pre_tokenizer"));
   if (decoder.is_null() && !pipeline.reads_bytes()) lack("a file without a decoder and without a ByteLevel");
   const Decoder decodes(decoder.is_null() ? json{{"type", "ByteLevel"}} : decoder);
-  VocabularyReader reader(member(model, "vocab"), member(file, "added_tokens"));
-  read_merges(reader, member(model, "merges"));
+  VocabularyReader reader(model, member(file, "added_tokens"));
+  std::vector<std::string> words = reader.words(pipeline.reads_bytes());
+  std::shared_ptr<const WordModel> word_model = word_model_of(model, words, reader.special());
+  if (word_model && pipeline.reads_bytes()) lack("a ByteLevel before the model " + description_of(model));
+  if (!word_model) read_merges(reader, member(model, "merges"));
   const Around around = around_of(file);
   const std::optional<Split> split = split_of(file);
   AddedTokens added = found_in_text(reader.added(), true, pipeline);
@@ -285,15 +285,17 @@ Bpe bpe_from_json(const json& file, std::string text) {
                   .has_split = has_split,
                   .first_added = found_in_text(reader.added(), false, pipeline),
                   .added = std::move(added),
-                  .words = reader.words(pipeline.reads_bytes()),
+                  .words = std::move(words),
+                  .word_model = std::move(word_model),
                   .byte_fallback = flag_of(model, "byte_fallback", false),
-                  .unknown = reader.unknown(member(model, "unk_token")),
+                  .unknown = reader.unknown(model),
                   .fuse_unknown = flag_of(model, "fuse_unk", false),
                   .ignored = ignored_parts(file),
                   .stripped = decodes.stripped()};
   const int begin = reader.special(around.begin), end = reader.special(around.end);
   BpeTables tables = reader.finish(decodes, pipeline);
   tables.words_first = flag_of(model, "ignore_merges", false);
+  tables.equal_ranks = flag_of(model, "equal_ranks", false);
   tables.split = split.value_or(Split::gpt2);
   tables.nfc = has_split && pipeline.normalizes();
   tables.begin = begin;
@@ -306,7 +308,7 @@ Bpe bpe_from_json(const std::string& text) { return bpe_from_json(parse_json(tex
 
 // The first line of vocab.bpe is its version.
 Bpe bpe_from_gpt2(const json& vocabulary, const std::string& merges) {
-  VocabularyReader reader(vocabulary, nullptr);
+  VocabularyReader reader({{"vocab", vocabulary}}, nullptr);
   for (size_t at = 0, end; at < merges.size(); at = end + 1) {
     end = std::min(merges.find('\n', at), merges.size());
     std::string line = merges.substr(at, end - at);

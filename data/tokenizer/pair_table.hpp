@@ -48,9 +48,10 @@ struct PairMerge {
 };
 
 // Merges neighbors until no pair merges, the leftmost of equal ranks first. merge_of(left, right) returns a PairMerge.
-// Keeps a queue of pairs over a linked list of symbols, and skips a pair that has changed since it was queued.
-template <class MergeOf>
-void merge_pairs(std::vector<uint32_t>& symbols, const MergeOf& merge_of) {
+// Keeps a queue of pairs over a linked list of symbols, and skips a pair that has changed since it was queued. Calls
+// with_queued(left, right, merge) for each pair of the queue.
+template <class MergeOf, class WithQueued = decltype([](uint32_t, uint32_t, PairMerge) {})>
+void merge_pairs(std::vector<uint32_t>& symbols, const MergeOf& merge_of, const WithQueued& with_queued = {}) {
   struct Queued {
     PairMerge merge;
     size_t at;
@@ -63,7 +64,10 @@ void merge_pairs(std::vector<uint32_t>& symbols, const MergeOf& merge_of) {
   std::priority_queue<Queued> queue;
   const auto merge_at = [&](size_t i) { return next[i] == end ? PairMerge() : merge_of(symbols[i], symbols[next[i]]); };
   const auto push = [&](size_t i) {
-    if (const PairMerge merge = merge_at(i); merge.rank != kAbsent) queue.push({merge, i});
+    const PairMerge merge = merge_at(i);
+    if (merge.rank == kAbsent) return;
+    queue.push({merge, i});
+    with_queued(symbols[i], symbols[next[i]], merge);
   };
   for (size_t i = 0; i < end; ++i) {
     next[i] = i + 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 
 #include "data/files/files.hpp"
@@ -89,8 +90,8 @@ Piece read_piece(std::string_view bytes) {
     case 1: piece.type = PieceType::normal; break;
     case 2: piece.type = PieceType::unknown; break;
     case 3: piece.type = PieceType::control; break;
-    case 4: throw std::runtime_error("the user-defined piece " + in_quotes(piece.text) + " is not supported");
-    case 5: throw std::runtime_error("the unused piece " + in_quotes(piece.text) + " is not supported");
+    case 4: piece.type = PieceType::user_defined; break;
+    case 5: piece.type = PieceType::unused; break;
     case 6: piece.type = PieceType::byte; break;
     default: throw std::runtime_error(in_quotes(piece.text) + " has the unknown type " + std::to_string(type));
   }
@@ -100,53 +101,44 @@ Piece read_piece(std::string_view bytes) {
 // Reads the trainer's settings that change the tokens.
 void read_trainer(std::string_view bytes, PieceTables& tables) {
   constexpr const char* kTypes[] = {"0", "unigram", "bpe", "word", "char"};
-  uint64_t type = 1;
-  bool byte_fallback = false;
+  constexpr uint64_t kUnigram = 1, kMerges = 2;
+  uint64_t type = kUnigram;
+  tables.byte_fallback = false;
   tables.begin = 1;
   tables.end = 2;
   for (Message m(bytes); m.next();) {
     if (m.number() == 3) type = m.value();
     if (m.number() == 24 && m.value()) throw std::runtime_error("treat_whitespace_as_suffix is not supported");
-    if (m.number() == 35) byte_fallback = m.value() != 0;
+    if (m.number() == 35) tables.byte_fallback = m.value() != 0;
     if (m.number() == 41) tables.begin = static_cast<int32_t>(m.value());
     if (m.number() == 42) tables.end = static_cast<int32_t>(m.value());
+    if (m.number() == 44) tables.unknown_text = m.bytes();
   }
-  if (type != 2)
+  if (type != kUnigram && type != kMerges)
     throw std::runtime_error("its model_type is " + (type < 5 ? std::string(kTypes[type]) : std::to_string(type)) +
-                             ", and train_gpt reads bpe only");
-  if (!byte_fallback) throw std::runtime_error("it has no byte_fallback, which train_gpt needs");
-}
-
-void require_no_rules(std::string_view charsmap, const std::string& name) {
-  if (!charsmap.empty())
-    throw std::runtime_error("the normalizer " + in_quotes(name) + ", which changes text, is not supported");
+                             ", and train_gpt reads bpe and unigram only");
+  tables.unigram = type == kUnigram;
 }
 
 void read_normalizer(std::string_view bytes, PieceTables& tables) {
-  std::string name;
-  std::string_view rules;
-  bool removes_spaces = true;
-  tables.dummy_prefix = true;
+  tables.dummy_prefix = tables.removes_spaces = true;
   for (Message m(bytes); m.next();) {
-    if (m.number() == 1) name = m.bytes();
-    if (m.number() == 2) rules = m.bytes();
+    if (m.number() == 2 && !m.bytes().empty()) tables.rules = std::make_shared<const CharsMap>(std::string(m.bytes()));
     if (m.number() == 3) tables.dummy_prefix = m.value() != 0;
-    if (m.number() == 4) removes_spaces = m.value() != 0;
+    if (m.number() == 4) tables.removes_spaces = m.value() != 0;
     if (m.number() == 5 && !m.value()) throw std::runtime_error("escape_whitespaces = false is not supported");
   }
-  require_no_rules(rules, name);
-  if (removes_spaces)
-    throw std::runtime_error("the normalizer's remove_extra_whitespaces, which changes text, is not supported");
 }
 
-void read_denormalizer(std::string_view bytes) {
+void require_no_denormalizer(std::string_view bytes) {
   std::string name;
   std::string_view rules;
   for (Message m(bytes); m.next();) {
     if (m.number() == 1) name = m.bytes();
     if (m.number() == 2) rules = m.bytes();
   }
-  require_no_rules(rules, name);
+  if (!rules.empty())
+    throw std::runtime_error("the denormalizer " + in_quotes(name) + ", which changes decoded text, is not supported");
 }
 
 // ---- llama2.c --------------------------------------------------------------------------------------------
@@ -181,9 +173,11 @@ Pieces pieces_from_model(std::string_view bytes) {
     if (m.number() == 3) normalizer = m.bytes();
     if (m.number() == 5) denormalizer = m.bytes();
   }
+  if (trainer.empty() || normalizer.empty())
+    throw std::runtime_error("it has no trainer_spec or normalizer_spec: it is cut short");
   read_trainer(trainer, tables);
   read_normalizer(normalizer, tables);
-  read_denormalizer(denormalizer);
+  require_no_denormalizer(denormalizer);
   for (int* special : {&tables.begin, &tables.end}) {
     const bool listed = *special >= 0 && static_cast<size_t>(*special) < tables.pieces.size();
     if (!listed || tables.pieces[*special].type != PieceType::control) *special = -1;
@@ -224,6 +218,9 @@ Pieces pieces_from_llama2c(std::string_view bytes) {
 std::string to_llama2c(const Pieces& pieces) {
   const PieceTables& tables = pieces.tables();
   if (!tables.dummy_prefix) throw std::invalid_argument("llama2.c puts a space before the text, this tokenizer none");
+  if (tables.unigram) throw std::invalid_argument("llama2.c merges pieces, this tokenizer is a unigram model");
+  if (tables.removes_spaces || tables.rules)
+    throw std::invalid_argument("llama2.c does not normalize the text, this tokenizer does");
   const auto append = [](std::string& to, const auto& value) {
     to.append(reinterpret_cast<const char*>(&value), sizeof value);
   };

@@ -3,20 +3,24 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 
+#include "bert_files.hpp"
 #include "bpe_files.hpp"
 #include "character_files.hpp"
 #include "data/files/files.hpp"
 #include "data/files/foreign_files.hpp"
 #include "data/files/gguf_keys.hpp"
 #include "data/files/json.hpp"
+#include "data/strings/base64.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/gguf/gguf_vocabulary.hpp"
 #include "layers/config/enum_names.hpp"
 #include "llmc_tokenizer.hpp"
 #include "piece_files.hpp"
+#include "tiktoken.hpp"
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -31,7 +35,9 @@ constexpr Named<Tokenizer::Kind> kKinds[] = {{Tokenizer::Kind::byte, "byte"},
 constexpr Named<PieceType> kPieceTypes[] = {{PieceType::normal, "normal"},
                                             {PieceType::unknown, "unknown"},
                                             {PieceType::control, "control"},
-                                            {PieceType::byte, "byte"}};
+                                            {PieceType::byte, "byte"},
+                                            {PieceType::user_defined, "user-defined"},
+                                            {PieceType::unused, "unused"}};
 
 Tokenizer characters_from_json(const json& points) {
   std::vector<uint32_t> alphabet;
@@ -56,7 +62,23 @@ Tokenizer unread_from_json(const json& j) {
 json to_json(const PieceTables& tables) {
   json rows = json::array();
   for (const Piece& piece : tables.pieces) rows.push_back({piece.text, piece.score, name_of(kPieceTypes, piece.type)});
-  return {{"pieces", rows}, {"dummy_prefix", tables.dummy_prefix}, {"begin", tables.begin}, {"end", tables.end}};
+  json j = {{"pieces", rows},
+            {"dummy_prefix", tables.dummy_prefix},
+            {"begin", tables.begin},
+            {"end", tables.end},
+            {"unigram", tables.unigram},
+            {"byte_fallback", tables.byte_fallback},
+            {"removes_spaces", tables.removes_spaces},
+            {"unknown_text", tables.unknown_text}};
+  if (tables.rules) j["rules"] = to_base64(tables.rules->bytes());
+  return j;
+}
+
+std::shared_ptr<const CharsMap> rules_from_json(const json& j) {
+  if (!j.contains("rules")) return nullptr;
+  auto bytes = from_base64(j.at("rules").get<std::string>());
+  if (!bytes) throw std::runtime_error("its rules of normalization are not base64");
+  return std::make_shared<const CharsMap>(*std::move(bytes));
 }
 
 PieceTables tables_from_json(const json& j) {
@@ -65,7 +87,16 @@ PieceTables tables_from_json(const json& j) {
     if (!token) throw std::runtime_error(std::string("its ") + key + " is not a token");
     return static_cast<int>(*token);
   };
-  PieceTables tables{{}, j.at("dummy_prefix"), token_at("begin"), token_at("end")};
+  const PieceTables usual;  // earlier versions stored no more than this
+  PieceTables tables{.pieces = {},
+                     .dummy_prefix = j.at("dummy_prefix"),
+                     .begin = token_at("begin"),
+                     .end = token_at("end"),
+                     .unigram = j.value("unigram", usual.unigram),
+                     .byte_fallback = j.value("byte_fallback", usual.byte_fallback),
+                     .removes_spaces = j.value("removes_spaces", usual.removes_spaces),
+                     .unknown_text = j.value("unknown_text", usual.unknown_text),
+                     .rules = rules_from_json(j)};
   for (const json& row : j.at("pieces"))
     tables.pieces.push_back(
         {row.at(0), row.at(1), value_of(kPieceTypes, "type of a piece", row.at(2).get<std::string>())});
@@ -78,6 +109,8 @@ Tokenizer read_tokenizer_file(const std::string& path) {
   const std::string foreign = foreign_tokenizer(std::string_view(bytes).substr(0, kForeignStart));
   if (!foreign.empty()) throw std::runtime_error(path + " " + foreign);
   if (is_llmc_tokenizer(bytes)) return read_llmc_tokenizer(path);
+  if (is_tiktoken(bytes)) return read_tiktoken(path);
+  if (path.ends_with(".txt")) return read_bert(path);
   if (is_sentencepiece_model(bytes) || path.ends_with(".bin")) return Tokenizer::pieces(read_pieces(path));
   if (bytes.find("\"WordLevel\"") != std::string::npos)
     if (const json file = read_json(path, kLargestTokenizer); is_word_level(file))
@@ -98,11 +131,14 @@ Tokenizer read_tokenizer_file(const std::string& path) {
 
 std::string tokenizer_file(const std::string& path) {
   if (!fs::is_directory(path)) return path;
-  for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json", "tokenizer.model", "tokenizer.bin",
-                           "gpt2_tokenizer.bin"})
+  constexpr const char* kNames[] = {"tokenizer.json", "encoder.json",  "vocab.json",         "tokenizer.model",
+                                    "spiece.model",   "tokenizer.bin", "gpt2_tokenizer.bin", "vocab.txt"};
+  std::string all;
+  for (const char* name : kNames) {
     if (fs::exists(fs::path(path) / name)) return (fs::path(path) / name).string();
-  throw std::runtime_error(path + " has no tokenizer.json, encoder.json, vocab.json, tokenizer.model, tokenizer.bin " +
-                           "or gpt2_tokenizer.bin");
+    all += (all.empty() ? "" : name == std::end(kNames)[-1] ? " or " : ", ") + std::string(name);
+  }
+  throw std::runtime_error(path + " has no " + all);
 }
 
 }  // namespace

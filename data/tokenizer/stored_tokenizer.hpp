@@ -12,7 +12,8 @@ nlohmann::json to_json(const Tokenizer& tokenizer);
 Tokenizer tokenizer_from_json(const nlohmann::json& stored);
 
 // Reads a tokenizer file, or the one in a folder: tokenizer.json, encoder.json or vocab.json with their merges,
-// SentencePiece's tokenizer.model, llama2.c's tokenizer.bin, or llm.c's gpt2_tokenizer.bin; or the one in a GGUF file.
+// SentencePiece's or tiktoken's tokenizer.model, SentencePiece's spiece.model, llama2.c's tokenizer.bin, llm.c's
+// gpt2_tokenizer.bin, or BERT's vocab.txt; or the one in a GGUF file.
 // If the folder's tokenizer.json is refused and it also has a tokenizer.model, reads that and prints a note. `file`
 // receives the path that was read. Throws std::runtime_error that names the file.
 Tokenizer read_tokenizer(const std::string& path, std::string* file = nullptr);

@@ -49,8 +49,8 @@ bool describes(const json& file, const Config& config) {
 const std::vector<std::string>& companion_names() {
   static const std::vector<std::string> names = {
       kConfigFile,          "generation_config.json", "tokenizer_config.json", "special_tokens_map.json",
-      "added_tokens.json",  "vocab.json",             "merges.txt",            "tokenizer.model",
-      "chat_template.json", "chat_template.jinja"};
+      "added_tokens.json",  "vocab.json",             "merges.txt",            "vocab.txt",
+      "tokenizer.model",    "spiece.model",           "chat_template.json",    "chat_template.jinja"};
   return names;
 }
 

@@ -133,7 +133,7 @@ Tokenizer HuggingFaceModel::tokenizer() const {
     } catch (const std::exception& error) {
       throw std::runtime_error(folder_ + " has a tokenizer that cannot be read: " + one_line(plain_text(error)));
     }
-  for (const char* file : {"/tokenizer.json", "/vocab.json", "/tokenizer.model"})
+  for (const char* file : {"/tokenizer.json", "/vocab.json", "/tokenizer.model", "/spiece.model", "/vocab.txt"})
     if (fs::exists(folder_ + file))
       return read_or_keep([&] { return read_tokenizer(folder_); }, config_.vocab_size, folder_ + "/tokenizer.json")
           .finding_special(true);
@@ -295,6 +295,10 @@ void write_tokenizer(const std::string& folder, const ExportedModel& exported, i
 
 bool is_ours(const Architecture& architecture) { return std::string_view(architecture.model_class) == kModelingClass; }
 
+bool has_pieces(const CompanionFiles& companions) {
+  return companions.contains("tokenizer.model") || companions.contains("spiece.model");
+}
+
 std::string described(const Expressed& as) {
   if (!is_ours(as.architecture)) return std::string(as.architecture.model_class) + " of transformers";
   return std::string(kModelingClass) + " of " + kModelingFile + " (load it with trust_remote_code=True; " + as.why +
@@ -344,7 +348,7 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
   if (is_ours(architecture)) write_file(folder + "/" + kModelingFile, modeling_text());
   return described(as) + ", " + counted(static_cast<double>(count_parameters(model.table)), "parameter") +
          ", in " + type.torch +
-         (exported.tokenizer.pieces() && !companions.contains("tokenizer.model") ? kNoTokenizer : "");
+         (exported.tokenizer.pieces() && !has_pieces(companions) ? kNoTokenizer : "");
 }
 
 std::vector<std::string> files_of_huggingface() {

@@ -86,14 +86,30 @@ TokenType type_of(PieceType type) {
     case PieceType::normal: return kNormal;
     case PieceType::unknown: return kUnknown;
     case PieceType::control: return kControl;
+    case PieceType::user_defined: return kUserDefined;
+    case PieceType::unused: return kUnused;
     case PieceType::byte: break;
   }
   return kByte;
 }
 
+// Of SentencePiece's tokenizers, llama.cpp's "llama" knows those of Llama 2 and Gemma.
+void require_llama(const PieceTables& tables) {
+  const auto lack = [](const char* what) {
+    throw std::invalid_argument(std::string("this SentencePiece tokenizer ") + what + ", which train_gpt cannot " +
+                                "write as GGUF: export --to hf, and convert that with llama.cpp");
+  };
+  if (tables.unigram) lack("is a unigram model");
+  if (tables.removes_spaces || tables.rules) lack("normalizes text");
+  if (!tables.byte_fallback) lack("has no byte fallback");
+  for (const Piece& piece : tables.pieces)
+    if (piece.type == PieceType::unused) lack("has unused pieces");
+}
+
 // Without named tokens, llama.cpp takes 1 and 2 as the tokens around a text. So name the zero byte, which no text
 // contains.
 GgufTokenizer piece_tokenizer(const PieceTables& tables) {
+  require_llama(tables);
   GgufTokenizer t;
   t.model = "llama";
   t.pre = "default";

@@ -44,6 +44,24 @@ Decoder::Effect decode_metaspace(const json& part, bool) {
           .strips = never ? 0 : 1};
 }
 
+// Writes a space before each token that does not continue a word, but not before punctuation and English endings.
+Decoder::Effect decode_word_piece(const json& part, bool) {
+  constexpr std::pair<const char*, const char*> kCleaned[] = {
+      {" .", "."},     {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
+      {" 'm", "'m"},   {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  const std::string prefix = text_of(member(part, "prefix"), "the prefix of a WordPiece");
+  std::vector<std::pair<Regex, std::string>> cleaned;
+  if (flag_of(part, "cleanup", true))
+    for (const auto& [from, to] : kCleaned) cleaned.emplace_back(from_text(from), to);
+  return {.changes = [prefix, cleaned](const std::string& name) {
+            std::string text = name.starts_with(prefix) ? name.substr(prefix.size()) : " " + name;
+            for (const auto& [from, to] : cleaned) text = replaced(text, from, to);
+            return text;
+          },
+          .strips = 1,
+          .spaces = true};
+}
+
 Decoder::Effect decode_fuse(const json&, bool) { return {.fuses = true}; }
 
 Decoder::Effect decode_strip(const json& part, bool fused) {
@@ -62,6 +80,7 @@ constexpr DecoderRow kDecoders[] = {
     {"ByteLevel", decode_byte_level},   {"ByteFallback", decode_byte_fallback},
     {"Replace", decode_replace},        {"Metaspace", decode_metaspace},
     {"Fuse", decode_fuse, true},        {"Strip", decode_strip, true},
+    {"WordPiece", decode_word_piece},
 };
 
 }  // namespace
@@ -75,6 +94,7 @@ Decoder::Decoder(const json& decoder) {
     effects_.push_back(row->make(part, fused));
     fused = fused || effects_.back().fuses;
     stripped_ += effects_.back().strips;
+    spaces_words_ = spaces_words_ || effects_.back().spaces;
   }
 }
 

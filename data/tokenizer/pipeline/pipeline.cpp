@@ -1,11 +1,15 @@
 #include "pipeline.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 
+#include "bert.hpp"
 #include "byte_alphabet.hpp"
+#include "chars_map.hpp"
 #include "data/files/json.hpp"
+#include "data/strings/base64.hpp"
 #include "data/strings/utf8.hpp"
 #include "json_parts.hpp"
 #include "normalize.hpp"
@@ -24,6 +28,25 @@ Pipeline::Normalizer normal(const json&) {
 }
 
 Pipeline::Normalizer lowercase(const json&) { return lower_case; }
+
+Pipeline::Normalizer strip_accents(const json&) { return without_marks; }
+
+Pipeline::Normalizer nmt(const json&) { return nmt_cleaned; }
+
+Pipeline::Normalizer bert(const json& part) {
+  const bool lowers_case = flag_of(part, "lowercase", true);
+  return BertNormalizer{.cleans = flag_of(part, "clean_text", true),
+                        .splits_cjk = flag_of(part, "handle_chinese_chars", true),
+                        .strips_accents = flag_of(part, "strip_accents", lowers_case),
+                        .lowers_case = lowers_case};
+}
+
+Pipeline::Normalizer precompiled(const json& part) {
+  auto bytes = from_base64(text_of(member(part, "precompiled_charsmap"), "the precompiled_charsmap of a Precompiled"));
+  if (!bytes) throw std::runtime_error("the precompiled_charsmap of a Precompiled is not base64");
+  const auto rules = std::make_shared<const CharsMap>(*std::move(bytes));
+  return [rules](const std::string& text) { return replaced_by_cluster(*rules, text); };
+}
 
 Pipeline::Normalizer strip(const json& part) {
   const bool left = flag_of(part, "strip_left", false), right = flag_of(part, "strip_right", false);
@@ -54,7 +77,8 @@ struct NormalizerRow {
 constexpr NormalizerRow kNormalizers[] = {
     {"NFC", normal<NormalForm::c>},   {"NFD", normal<NormalForm::d>}, {"NFKC", normal<NormalForm::kc>},
     {"NFKD", normal<NormalForm::kd>}, {"Lowercase", lowercase},       {"Strip", strip},
-    {"Prepend", prepend},             {"Replace", replace},
+    {"Prepend", prepend},             {"Replace", replace},           {"StripAccents", strip_accents},
+    {"Nmt", nmt},                     {"BertNormalizer", bert},       {"Precompiled", precompiled},
 };
 
 // ---- pre-tokenizers --------------------------------------------------------------------------------------
@@ -139,6 +163,14 @@ Pipeline::Splitter whitespace(const json&) {
 
 Pipeline::Splitter whitespace_split(const json&) { return splitter(Regex("[" WHITE_SPACE "]"), kRemoved); }
 
+// Splits at white space, and makes each punctuation mark a word.
+Pipeline::Splitter bert_words(const json& part) {
+  return [words = whitespace_split(part), marks = punctuation(part)](std::string_view text, bool begins,
+                                                                     const Pipeline::Receiver& with_word) {
+    words(text, begins, [&](std::string_view word, bool b) { marks(word, b, with_word); });
+  };
+}
+
 // Writes spaces as U+2581, puts one before the word, and splits there.
 Pipeline::Splitter metaspace(const json& part) {
   const std::string space = text_of(member(part, "replacement"), "the replacement of a Metaspace");
@@ -176,6 +208,7 @@ struct PreTokenizerRow {
 constexpr PreTokenizerRow kPreTokenizers[] = {
     {"ByteLevel", byte_level},   {"Digits", digits},       {"Punctuation", punctuation}, {"Split", split_by_pattern},
     {"Metaspace", metaspace},    {"Whitespace", whitespace}, {"WhitespaceSplit", whitespace_split},
+    {"BertPreTokenizer", bert_words},
 };
 
 // Returns the row for a part, or refuses the part. `whole` is what the file has there.

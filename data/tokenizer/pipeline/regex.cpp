@@ -3,6 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <cctype>
 #include <new>
 #include <stdexcept>
@@ -153,6 +154,13 @@ bool is_known_group(std::string_view rest) {
   return false;
 }
 
+// Returns the size of a {2,3} at the beginning of the text, or 0. A '+' after it repeats it in Ruby, and is possessive
+// in PCRE2.
+size_t size_of_interval(std::string_view text) {
+  const size_t end = std::min(text.find_first_not_of("0123456789,", 1), text.size());
+  return text[0] == '{' && end > 1 && end + 1 < text.size() && text[end] == '}' ? end + 1 : 0;
+}
+
 }  // namespace
 
 Regex from_oniguruma(const std::string& pattern) {
@@ -173,6 +181,8 @@ Regex from_oniguruma(const std::string& pattern) {
     }
     if (depth > 0 && (rest.starts_with("[^") || rest.starts_with("&&"))) lack_regex(rest.substr(0, 2), pattern);
     if (depth == 0 && rest[0] == '(' && !is_known_group(rest)) lack_regex(rest.substr(0, 4), pattern);
+    if (const size_t interval = depth == 0 ? size_of_interval(rest) : 0; interval > 0 && rest[interval] == '+')
+      lack_regex(rest.substr(0, interval + 1), pattern);
     const bool opens = rest[0] == '[', closes = depth > 0 && rest[0] == ']';
     if (opens) ++depth;
     if (!(opens || closes) || depth == 1) translated += rest[0];
