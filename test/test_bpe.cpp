@@ -307,11 +307,11 @@ TEST_CASE("parts of a tokenizer.json that would tokenize differently are refused
   CHECK(refusal([](json&) {}) == "");
   CHECK(refusal([](json& j) { j["normalizer"] = {{"type", "NFC"}}; }) == "");
   CHECK(refusal([](json& j) { j["truncation"] = {{"max_length", 9}}, j["padding"] = {{"pad_id", 0}}; }) == "");
-  CHECK(refusal([](json& j) { j["normalizer"] = {{"type", "Nmt"}}; }) == "the normalizer Nmt is not supported");
+  CHECK(refusal([](json& j) { j["normalizer"] = {{"type", "Append"}}; }) == "the normalizer Append is not supported");
   CHECK(refusal([](json& j) {
-          const json parts = {{{"type", "NFC"}}, {{"type", "Precompiled"}}};
+          const json parts = {{{"type", "NFC"}}, {{"type", "Append"}}};
           j["normalizer"] = {{"type", "Sequence"}, {"normalizers", parts}};
-        }) == "the normalizer Precompiled in Sequence [NFC, Precompiled] is not supported");
+        }) == "the normalizer Append in Sequence [NFC, Append] is not supported");
   CHECK(refusal([](json& j) { j["normalizer"] = "NFC"; }) == "its normalizer is not an object");
   CHECK(refusal([](json& j) {
           const json parts = {{{"type", "UnicodeScripts"}}, {{"type", "ByteLevel"}}};
@@ -336,10 +336,10 @@ TEST_CASE("parts of a tokenizer.json that would tokenize differently are refused
   words["pattern"]["Regex"] = "(a";
   CHECK(with_split(words, false) == "the regular expression '(a': missing closing parenthesis");
   CHECK(refusal([](json& j) { j["post_processor"] = {{"type", "TemplateProcessing"}}; }) == "");
-  CHECK(refusal([](json& j) { j["post_processor"] = {{"type", "BertProcessing"}}; }) ==
-        "the post_processor BertProcessing is not supported");
-  CHECK(refusal([](json& j) { j["decoder"] = {{"type", "WordPiece"}}; }) == "the decoder WordPiece is not supported");
-  CHECK(refusal([](json& j) { j["model"]["type"] = "Unigram"; }) == "the model Unigram is not supported");
+  CHECK(refusal([](json& j) { j["post_processor"] = {{"type", "PairProcessing"}}; }) ==
+        "the post_processor PairProcessing is not supported");
+  CHECK(refusal([](json& j) { j["decoder"] = {{"type", "CTC"}}; }) == "the decoder CTC is not supported");
+  CHECK(refusal([](json& j) { j["model"]["type"] = "Lattice"; }) == "the model Lattice is not supported");
   CHECK(refusal([](json& j) { j["model"]["dropout"] = .1; }) == "the model's dropout is not supported");
   CHECK(refusal([](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }) ==
         "the model's end_of_word_suffix is not supported");
