@@ -51,6 +51,8 @@ STARCODER2 = "--preset gpt2 --position rope"
 LINEAR = "--rope-scaling linear --rope-factor 4"
 YARN = "--rope-theta 100 --rope-scaling yarn --rope-factor 8 --rope-original 400"
 LLAMA3 = "--rope-theta 100 --rope-scaling llama3 --rope-factor 8 --rope-original 32"
+LONGROPE = "--rope-scaling longrope --rope-factor 4 --rope-short 1,1.1,1.2,1.3,1.5,2,2.5,3 " \
+    "--rope-long 2,2.5,3,4,5.5,7,8,9"  # llama.cpp takes the first list if the original context is longer than its own
 GEMMA3 = "--preset gemma3 --layers 6 --window 17 --rope-theta 1000 --window-rope-theta 50"
 OLMO3 = "--preset olmo2 --layers 4 --window 17 --window-layers 0,1,2"
 SMOLLM3 = "--preset llama --layers 5 --rope-layers 0,1,2,4"
@@ -89,6 +91,8 @@ CASES = {
     "qwen3moe-yarn": f"--preset qwen3-moe --hidden 64 {YARN}", "olmoe-linear": f"--preset olmoe --hidden 64 {LINEAR}",
     "gemma-linear": f"{GEMMA} {LINEAR}", "gemma2-yarn": f"--preset gemma2 --window 17 {YARN} --rope-magnitude 1.3",
     "gptneox-yarn": f"--preset gpt-neox {YARN}", "phi2-linear": f"--preset phi-2 {LINEAR}",
+    "phi3-longrope": f"--preset llama --rope-original 8 {LONGROPE}",
+    "phi3-longrope-short": f"--preset llama --rope-original 999 --tied {LONGROPE}",
     "phi3-yarn": f"--preset llama --rope-fraction 0.5 {YARN}", "starcoder2-yarn": f"{STARCODER2} {YARN}",
     "stablelm-yarn": f"{STABLELM} --rope-fraction 0.25 {YARN}",
     "gemma3": f"{GEMMA3} --window-layers 0,1,2,3,4 {LINEAR}", "gemma3-full": "--preset gemma3 --window 0 --kv-heads 4",

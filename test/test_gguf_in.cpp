@@ -250,6 +250,11 @@ TEST_CASE("models that are variants of a preset become architectures of their ow
        }},
       {"starcoder2", "gpt2", [](Config& c) { c.position = Position::rope; c.kv_heads = 1; c.rope_theta = 999; }},
       {"phi3", "llama", [](Config& c) { c.rope_fraction = .5f; }},
+      {"phi3", "llama",
+       [](Config& c) {
+         c.rope_fraction = .5f, c.rope_scaling = RopeScaling::longrope, c.rope_factor = 2, c.rope_original = 4;
+         c.rope_short = "1.0,1.5,2.0,2.25", c.rope_long = "2.0,3.0,4.5,1.08", c.rope_magnitude = 1.25;
+       }},
       {"smollm3", "llama", [](Config& c) { c.n_layer = 5, c.rope_layers = "3 of 4"; }},
       {"granite", "llama",
        [](Config& c) {
@@ -479,6 +484,38 @@ TEST_CASE("numbers of rope_freqs.weight that are all equal are no stretching of 
   std::string qwen = written(random_model(c));
   for (size_t at = 0; (at = qwen.find("llama", at)) != qwen.npos;) qwen.replace(at, 5, "qwen2");
   CHECK(contains(refusal(qwen), " holds 'rope_freqs.weight', which the model of its header does not have"));
+}
+
+// As llama.cpp's converter writes Phi-3 and Phi-4-mini.
+TEST_CASE("the two tensors of longrope are read with the original context and the magnitude", "[gguf]") {
+  Config c = small_config("llama");
+  c.rope_scaling = RopeScaling::longrope, c.rope_factor = 2, c.rope_original = 4, c.rope_magnitude = 1.25;
+  c.rope_short = "1.0,1.5,2.0,2.5,3.0,3.5,4.0,4.5", c.rope_long = "2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0";
+  const std::string file = written(random_model(c));
+  CHECK(!contains(file, "rope.scaling.type"));
+  CHECK(!contains(file, "as given"));
+  const Config got = config_in(with_element(file, "rope_factors_long.weight", 7, 9.0625f));
+  CHECK(got.rope_long == "2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0625");
+  CHECK(got.rope_short == c.rope_short);
+  CHECK(*got.rope_magnitude == 1.25);
+  CHECK(got.rope_original == 4);
+  CHECK(got.rope_factor == 2);  // the context by the original one
+  CHECK(*config_in(without_key(file, "phi3.rope.scaling.attn_factor")).rope_magnitude == 1);
+  CHECK(config_in(without_key(file, "phi3.rope.scaling.original_context_length")).rope_original == c.context);
+  const std::string typed = with_key(file, "phi3.rope.scaling.type", 8, text_of("longrope"));
+  CHECK(config_in(typed).rope_scaling == RopeScaling::longrope);
+  CHECK(contains(refusal(with_element(file, "rope_factors_short.weight", 0, 0)), "has a number that is not positive"));
+  CHECK(contains(refusal(with_key(file, "phi3.rope.scaling.factor", 6, bytes_of(2.f))), "both stretch RoPE"));
+  std::string one = file;
+  one.replace(one.find("rope_factors_long.weight"), 4, "none");
+  CHECK(contains(refusal(one), "rope_factors_long.weight is missing"));
+  std::string shorter = file;
+  shorter.replace(shorter.find(text_of("rope_factors_long.weight")) + 8 + 24 + 4, 8, bytes_of<uint64_t>(7));
+  CHECK(contains(refusal(shorter), "rope_factors_long.weight has 7 numbers, and the header asks for 8"));
+  c.rope_scaling = RopeScaling::none;
+  c.rope_fraction = .5f;
+  const std::string plain = written(random_model(c));
+  CHECK(contains(refusal(with_key(plain, "phi3.rope.scaling.type", 8, text_of("longrope"))), "which train_gpt lacks"));
 }
 
 // Phi-3's window, which llama.cpp ignores.

@@ -134,8 +134,8 @@ const GgmlType& type_of(const std::string& name, const ForeignTensor& tensor, co
 std::vector<FileTensor> file_tensors(const Expressed& model, const GgmlType& wanted) {
   std::map<std::string, ForeignTensor> all = foreign_tensors(model.architecture, model.config);
   if (needs_own_head(model)) all.emplace("output.weight", all.at("token_embd.weight"));  // no effect if it exists
-  if (model.config.rope_scaling == RopeScaling::llama3)
-    all[kRopeFactors] = {.sources = {}, .rows = static_cast<size_t>(model.config.rope_dims() / 2), .vector = true};
+  for (const auto& [name, numbers] : rope_tensors(model.config))
+    all[name] = {.sources = {}, .rows = numbers.size(), .vector = true};
   std::vector<FileTensor> list;
   for (const auto& [name, tensor] : all) list.push_back({name, tensor, &type_of(name, tensor, wanted)});
   return list;
@@ -143,7 +143,7 @@ std::vector<FileTensor> file_tensors(const Expressed& model, const GgmlType& wan
 
 // Returns the numbers that llama.cpp computes with: its gains have no offset.
 std::vector<float> file_values(const FileTensor& t, const Expressed& expressed, const Model& model) {
-  if (t.name == kRopeFactors) return rope_factors(expressed.config);
+  if (t.tensor.sources.empty()) return rope_tensors(expressed.config).at(t.name);
   std::vector<float> values = values_of(t.tensor, expressed.config, model);
   if (expressed.config.norm_unit_offset && t.tensor.sources[0].spec.role == Role::norm_gain)
     for (float& x : values) x += 1;

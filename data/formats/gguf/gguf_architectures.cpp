@@ -333,7 +333,8 @@ const std::vector<Architecture>& rows() {
        with_common(concat(qkv(nullptr), kPreNorms))},
       {"gemma", "gemma", "gemma2", false, llama_like({head_dim, value_dim, rotated_channels(), always(like_gemma)}),
        with_common(concat(qkv(nullptr), kPreNorms))},
-      {"phi3", "phi3", "mistral", false, llama_like({tied, rotated_channels(), ignored_window()}),
+      {"phi3", "phi3", "mistral", false,
+       concat(llama_like({tied, rotated_channels(), ignored_window()}), {longrope_tensors()}),
        concat({{"block.#.ffn.gate", "blk.#.ffn_up"}, {"block.#.ffn.up", "blk.#.ffn_up", behind_gate}},
               with_common(concat(kJoinedQkv, kPreNorms)))},
   };
@@ -382,7 +383,8 @@ json written_fields(const Architecture& architecture, const Config& config) {
 
 json gguf_keys(const Expressed& model) {
   json keys = written_fields(model.architecture, model.config);
-  for (const char* no_key : {kTensors, kGains, kRopeFactors, kRopeAsGiven, kOpenBase}) keys.erase(no_key);
+  for (const char* no_key : {kTensors, kGains, kRopeAsGiven, kFactorAsGiven, kOpenBase}) keys.erase(no_key);
+  for (const char* tensor : kRopeTensors) keys.erase(tensor);
   return keys;
 }
 
@@ -392,10 +394,10 @@ bool needs_own_head(const Expressed& model) {
   return false;
 }
 
-bool may_have_rope_factors(const Expressed& model) {
+bool may_have_rope_tensor(const Expressed& model, const std::string& name) {
   Config c = model.config;
-  c.rope_scaling = RopeScaling::llama3;
-  return written_fields(model.architecture, c).contains(kRopeFactors);
+  c.rope_scaling = name == kRopeFactors ? RopeScaling::llama3 : RopeScaling::longrope;
+  return written_fields(model.architecture, c).contains(name);
 }
 
 // ---- reading ---------------------------------------------------------------------------------------------
@@ -491,7 +493,7 @@ void require_known(const json& keys, const Expressed& model) {
 }  // namespace
 
 Expressed expressed_by_gguf(const json& file, const std::set<std::string>& tensors,
-                            const std::vector<float>& rope_factors) {
+                            const std::map<std::string, std::vector<float>>& rope_tensors) {
   const json name = file.value("general.architecture", json());
   if (!name.is_string()) throw std::runtime_error("general.architecture is missing");
   json keys = keys_of(file, name.get<std::string>());
@@ -499,7 +501,8 @@ Expressed expressed_by_gguf(const json& file, const std::set<std::string>& tenso
   json marked = keys;
   marked[kTensors] = json::object();
   for (const std::string& tensor : tensors) marked[kTensors][tensor] = true;
-  if (!rope_factors.empty()) marked[kRopeFactors] = rope_factors;
+  for (const auto& [tensor, numbers] : rope_tensors)
+    for (const float number : numbers) marked[tensor].push_back(shortest(number));
   const Expressed model{row, config_of(row, marked), ""};
   require_known(keys, model);
   return model;

@@ -43,14 +43,18 @@ bool same_numbers(const HeldTensors& held, const char* a, const char* b) {
   return of_x == of_y;
 }
 
-// Returns the numbers of Llama 3's stretching, or none.
-std::vector<float> rope_factors_in(const HeldTensors& held) {
-  const auto found = held.find(kRopeFactors);
-  if (found == held.end()) return {};
-  if (found->second.shape.size() != 1) throw std::runtime_error(std::string(kRopeFactors) + " is a matrix");
-  std::vector<float> numbers(found->second.size());
-  found->second.read(numbers.data());
-  return numbers;
+// Returns the numbers of the tensors that say how RoPE is stretched.
+std::map<std::string, std::vector<float>> rope_tensors_in(const HeldTensors& held) {
+  std::map<std::string, std::vector<float>> all;
+  for (const char* name : kRopeTensors) {
+    const auto found = held.find(name);
+    if (found == held.end()) continue;
+    if (found->second.shape.size() != 1) throw std::runtime_error(std::string(name) + " is a matrix");
+    std::vector<float> numbers(found->second.size());
+    found->second.read(numbers.data());
+    all[name] = numbers;
+  }
+  return all;
 }
 
 class GgufModel : public ForeignModel {
@@ -62,7 +66,8 @@ class GgufModel : public ForeignModel {
       held_.erase(kOutput);  // tied, which olmo2 and olmoe cannot say
       expressed_ = std::make_unique<const Expressed>(expressed());
     }
-    if (may_have_rope_factors(*expressed_)) held_.erase(kRopeFactors);
+    for (const char* name : kRopeTensors)
+      if (may_have_rope_tensor(*expressed_, name)) held_.erase(name);
     wanted_ = foreign_tensors(expressed_->architecture, expressed_->config);
     require_tensors(path, "its header", held_, wanted_);
   }
@@ -93,7 +98,7 @@ class GgufModel : public ForeignModel {
       const json architecture = keys.value("general.architecture", json(""));
       if (embedding != held_.end() && architecture.is_string())
         keys.emplace(architecture.get<std::string>() + ".vocab_size", embedding->second.shape[0]);
-      return expressed_by_gguf(keys, names, rope_factors_in(held_));
+      return expressed_by_gguf(keys, names, rope_tensors_in(held_));
     });
   }
 

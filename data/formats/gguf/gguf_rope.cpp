@@ -5,6 +5,7 @@
 #include <numbers>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "data/files/json.hpp"
 #include "data/strings/utf8.hpp"
@@ -29,7 +30,8 @@ struct ScalingType {
   RopeScaling ours;
 };
 constexpr ScalingType kTypes[] = {
-    {"none", RopeScaling::none}, {"linear", RopeScaling::linear}, {"yarn", RopeScaling::yarn}};
+    {"none", RopeScaling::none}, {"linear", RopeScaling::linear}, {"yarn", RopeScaling::yarn},
+    {"longrope", RopeScaling::none}};  // longrope_tensors() reads the rest
 
 float number_at(const json& keys, const char* key, float absent) {
   return keys.contains(key) ? static_cast<float>(number_value(key, keys.at(key))) : absent;
@@ -38,8 +40,9 @@ float number_at(const json& keys, const char* key, float absent) {
 // In llama.cpp, a file without a type is linear, and 0 is no factor.
 RopeScaling type_in(const json& keys, float factor) {
   if (!keys.contains(kRopeType)) return factor == 1 ? RopeScaling::none : RopeScaling::linear;
+  const bool lists = keys.contains(kShortFactors) || keys.contains(kLongFactors);
   for (const ScalingType& row : kTypes)
-    if (keys.at(kRopeType) == row.name) return row.ours;
+    if (keys.at(kRopeType) == row.name && (row.name != std::string_view("longrope") || lists)) return row.ours;
   refuse_key(kRopeType, "is " + for_terminal(to_text(keys.at(kRopeType))) + ", which train_gpt lacks");
 }
 
@@ -236,7 +239,61 @@ ConfigField rope_factors_tensor() {
           }};
 }
 
-std::vector<float> rope_factors(const Config& config) {
-  const std::vector<double> numbers = divisors(config);
-  return {numbers.begin(), numbers.end()};
+namespace {
+
+// A list of numbers as a Config has it: 1.0,1.05,2.0.
+std::string factors_in(const Config& c, const json& keys, const char* name) {
+  const json numbers = keys.value(name, json());
+  if (!numbers.is_array()) refuse_key(name, "is missing");
+  const size_t pairs = rotated_channels(c) / 2;
+  if (numbers.size() != pairs)
+    refuse_key(name, "has " + std::to_string(numbers.size()) + " numbers, and the header asks for " +
+                         std::to_string(pairs));
+  std::string text;
+  for (const json& number : numbers) {
+    if (!(number_value(name, number) > 0)) refuse_key(name, "has a number that is not positive");
+    text += (text.empty() ? "" : ",") + number.dump();
+  }
+  return text;
+}
+json numbers_of(const std::string& list) { return parse_json("[" + list + "]"); }
+
+void read_longrope(Config& c, const json& keys) {
+  if (c.rope_scaling != RopeScaling::none) refuse_key(kLongFactors, "and rope.scaling.factor both stretch RoPE");
+  c.rope_scaling = RopeScaling::longrope;
+  c.rope_short = factors_in(c, keys, kShortFactors);
+  c.rope_long = factors_in(c, keys, kLongFactors);
+  c.rope_original = keys.contains(kRopeOriginal) ? whole_value(kRopeOriginal, keys.at(kRopeOriginal)) : c.context;
+  const float factor = c.rope_original > 0 ? static_cast<float>(c.context) / static_cast<float>(c.rope_original) : 1;
+  c.rope_factor = keys.value(kFactorAsGiven, std::max(factor, 1.f));
+  c.rope_magnitude = keys.value(kRopeAsGiven, double(number_at(keys, kAttention, 1)));
+}
+
+void write_longrope(json& keys, const Config& c) {
+  if (c.rope_scaling != RopeScaling::longrope) return;
+  keys[kShortFactors] = numbers_of(c.rope_short);
+  keys[kLongFactors] = numbers_of(c.rope_long);
+  keys[kRopeOriginal] = c.rope_original;
+  keys[kAttention] = static_cast<float>(*c.rope_magnitude);
+  keys[kRopeAsGiven] = *c.rope_magnitude;
+  keys[kFactorAsGiven] = c.rope_factor;
+}
+
+}  // namespace
+
+ConfigField longrope_tensors() {
+  return {[](Config& c, const json& keys) {
+            if (keys.contains(kShortFactors) || keys.contains(kLongFactors)) read_longrope(c, keys);
+          },
+          write_longrope};
+}
+
+std::map<std::string, std::vector<float>> rope_tensors(const Config& config) {
+  const auto floats = [](const std::vector<double>& numbers) {
+    return std::vector<float>(numbers.begin(), numbers.end());
+  };
+  if (config.rope_scaling == RopeScaling::llama3) return {{kRopeFactors, floats(divisors(config))}};
+  if (config.rope_scaling != RopeScaling::longrope) return {};
+  return {{kShortFactors, floats(::rope_factors(config.rope_short))},
+          {kLongFactors, floats(::rope_factors(config.rope_long))}};
 }
