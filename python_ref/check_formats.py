@@ -66,6 +66,8 @@ CLASSES = {
     "llama3.2": "--preset llama3 --tied --rope-scaling llama3 --rope-factor 32 --rope-original 20",
     "llama-attention-bias": f"--preset llama --qkv-bias --o-bias {GQA}",
     "olmo": "--preset llama --norm layernorm --no-norm-gain --norm-eps 1e-5",
+    "gpt-oss": "--preset mixtral --experts 4 --bias --router-logit-bias --activation swiglu-clamped --attention-sinks "
+    "--window 5 --window-layers 0 --rope-scaling yarn --rope-factor 4 --rope-original 20 --no-rope-truncate",
     "granite": f"--preset llama --branch-scale 0.5 --logit-scale 0.7 --embedding-scale 3 --attention-scale 0.1 {GQA}",
     "cohere": f"--preset llama --norm layernorm --block parallel-shared --tied --logit-scale 2 {GQA}",
     "cohere2": "--preset llama --norm layernorm --block parallel-shared --tied --logit-scale 2 --window 5 "
@@ -90,7 +92,7 @@ PLACEMENTS = (
 ).split()
 NORMS = "layernorm rmsnorm scalenorm batchnorm dyt derf".split()
 POSITIONS = "learned sinusoidal rope alibi none".split()
-ACTIVATIONS = "gelu gelu-tanh relu relu2 silu geglu geglu-tanh swiglu".split()
+ACTIVATIONS = "gelu gelu-tanh relu relu2 silu geglu geglu-tanh swiglu swiglu-clamped".split()
 UNUSUAL = "--logit-cap 20"  # with learned positions, no class has it
 OWN = {
     f"{placement}-{norm}": f"--placement {placement} --norm {norm} --mix-fraction 0.5 {UNUSUAL}"
@@ -111,6 +113,7 @@ OWN = {
     "alibi-6": "--position alibi --heads 6 --channels 36 --attention-scale 0.3", "odd": "--position sinusoidal "
     "--heads 1 --channels 33", "baichuan-13b": "--preset baichuan-13b", "chatglm-6b": "--preset chatglm-6b",
     "deepnorm-bpe": "--placement deepnorm --tokenizer bpe:300",
+    "sinks": f"--attention-sinks {GQA}", "narrow": f"--embedding-channels 20 {UNUSUAL}",
     "gate-head": f"--output-gate headwise {GQA}",
     "gate": "--output-gate elementwise --placement sub-ln --position rope",
     "head-scale": f"--head-scale --output-gate headwise {GQA}",
@@ -144,9 +147,13 @@ FALCON = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "
 MADE = {
     "gpt2": hf.GPT2Config(**GPT), "openai-gpt": hf.OpenAIGPTConfig(**GPT), "gpt-bigcode": hf.GPTBigCodeConfig(**GPT),
     "opt": hf.OPTConfig(**OPT), "opt-post": hf.OPTConfig(**OPT, do_layer_norm_before=False),
+    "opt-narrow": hf.OPTConfig(**OPT | {"word_embed_proj_dim": 20}, do_layer_norm_before=False),
     "llama": hf.LlamaConfig(**LLAMA), "mistral": hf.MistralConfig(**LLAMA, sliding_window=5),
     "mixtral": hf.MixtralConfig(**LLAMA, num_local_experts=4),
     "qwen3-moe": hf.Qwen3MoeConfig(**LLAMA, num_experts=4, moe_intermediate_size=24, num_experts_per_tok=2),
+    "gpt-oss": hf.GptOssConfig(**GEMMA3, num_local_experts=4, num_experts_per_tok=2, rope_parameters={
+        "rope_type": "yarn", **STRETCHED, "truncate": False,
+    }),
     "olmoe": hf.OlmoeConfig(**USUAL, num_experts=4, num_experts_per_tok=2),
     "qwen2": hf.Qwen2Config(**LLAMA), "qwen3": hf.Qwen3Config(**LLAMA, head_dim=12), "olmo2": hf.Olmo2Config(**LLAMA),
     "gemma": hf.GemmaConfig(**LLAMA, head_dim=12), "gemma2": hf.Gemma2Config(**LLAMA, head_dim=12, sliding_window=5),

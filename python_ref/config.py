@@ -27,6 +27,7 @@ class Config:
     kv_heads: int = 0  # 0: as many as heads
     head_dim: int = 0  # 0: channels / heads
     channels: int = 128
+    embedding_channels: int = 0  # of a token, projected to channels and back; 0: channels
     hidden: int = 0  # 0: 4 C, or 8/3 C rounded up to a multiple of 32 if gated
     context: int = 256
     vocab_size: int = 0
@@ -34,6 +35,7 @@ class Config:
     experts_per_token: int = 2
     shared_experts: int = 0
     router_renormalize: bool = True
+    router_logit_bias: bool = False
     router_loss: float = 0.01  # weight of the load-balancing loss
     router_z_loss: float = 0.0
     position: str = "learned"  # learned | sinusoidal | rope | alibi | none
@@ -45,6 +47,7 @@ class Config:
     rope_original: int = 0  # context before the stretching; 0: `context`
     rope_slow: float = 0.0  # 0: 1
     rope_fast: float = 0.0  # 0: 32 of yarn, 4 of llama3
+    rope_truncate: bool = True  # yarn fades between whole pairs
     rope_short: str = ""  # longrope: each pair's factor, as "1,1.05,2", in examples up to rope_original
     rope_long: str = ""  # and in longer ones
     rope_magnitude: Optional[float] = None  # None: as rope_scaling says
@@ -53,10 +56,11 @@ class Config:
     window_rope_theta: Optional[float] = None  # base in these layers; None: rope_theta
     attention_cap: float = 0.0  # c·tanh(s/c) on the scores; 0 is off
     attention_scale: Optional[float] = None  # None: head_dim^-½
+    attention_sinks: bool = False  # a learned logit per head in the softmax, without a value
     head_scale: Optional[bool] = None  # a learned factor on each head; None: the default of the placement
     output_gate: str = "none"  # none | headwise | elementwise
     value_residual: str = "none"  # none | fixed | learned
-    activation: str = "gelu-tanh"  # gelu | gelu-tanh | relu | relu2 | silu | geglu | geglu-tanh | swiglu
+    activation: str = "gelu-tanh"  # a name of activation.FORWARD or activation.GATE
     bias: bool = True
     qkv_bias: Optional[bool] = None  # None: as `bias`
     o_bias: Optional[bool] = None  # None: as `bias`
@@ -82,6 +86,7 @@ class Config:
             self.qk_norm = "qkv"
         if self.head_scale is None:
             self.head_scale = self.placement == "normformer"
+        self.embedding_channels = self.embedding_channels or self.channels
         self.kv_heads = self.kv_heads or self.heads
         self.head_dim = self.head_dim or self.channels // self.heads
         if self.qkv_bias is None:

@@ -119,6 +119,8 @@ def linear_terms(module, x, y, dy):
 
 
 def norm_terms(module, x, y, dy):
+    if not list(module.parameters()):  # OLMo's norms
+        return []
     w, b = module.weight, getattr(module, "bias", None)
     gain = w.detach() + (1 if "Gemma" in type(module).__name__ else 0)
     xhat = (y - (0 if b is None else b.detach())) / gain

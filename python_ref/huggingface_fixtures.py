@@ -40,6 +40,10 @@ LLAMA3 = {
 LONGROPE = {
     "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0, 1.5], "long_factor": [2.0, 4.5],
 }  # fmt: skip
+YARN = {
+    "rope_type": "yarn", "rope_theta": 1e3, "factor": 4.0, "original_max_position_embeddings": 6, "beta_fast": 8.0,
+    "beta_slow": 0.1, "truncate": False,
+}  # fmt: skip
 WINDOW_FIRST = ["sliding_attention", "full_attention"]
 FALCON = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 16, "max_position_embeddings": 12}
 OPT = SMALL | {"ffn_dim": 12, "word_embed_proj_dim": 8}
@@ -49,6 +53,7 @@ OTHERS = {
     "gpt_bigcode": transformers.GPTBigCodeConfig(n_layer=2, n_head=2, n_embd=8, n_positions=12),
     "opt": transformers.OPTConfig(**OPT),
     "opt-post": transformers.OPTConfig(**OPT, do_layer_norm_before=False),
+    "opt-narrow": transformers.OPTConfig(**OPT | {"word_embed_proj_dim": 6}, do_layer_norm_before=False),
     "bloom": transformers.BloomConfig(n_layer=2, n_head=2, hidden_size=8),
     "falcon-7b": transformers.FalconConfig(**FALCON),
     "falcon-40b": transformers.FalconConfig(**FALCON, new_decoder_architecture=True, num_kv_heads=2),
@@ -89,6 +94,10 @@ OTHERS = {
     "qwen3_moe": transformers.Qwen3MoeConfig(
         **SMALL, **MOE, num_experts=3, moe_intermediate_size=6, head_dim=6, norm_topk_prob=True
     ),
+    "gpt_oss": transformers.GptOssConfig(
+        **SMALL, **MOE, num_local_experts=3, head_dim=8, sliding_window=4, layer_types=WINDOW_FIRST,
+        rope_parameters=YARN,
+    ),
     "olmoe": transformers.OlmoeConfig(**SMALL, num_experts=3, num_experts_per_tok=2),
 }
 for config in OTHERS.values():
@@ -108,7 +117,7 @@ def stored_gradients(model):
     """The gradients of the tensors in the file. Their names differ, and the matrices of experts are joined here."""
     kind = model.config.model_type
     for name, w in model.named_parameters():
-        if ".mlp.experts." in name:
+        if ".mlp.experts." in name and kind != "gpt_oss":
             parts = w.grad.chunk(2, 1) if "gate_up" in name else [w.grad]
             names = ["gate_proj", "up_proj"] if "gate_up" in name else ["down_proj"]
             for part, theirs in zip(parts, names):
@@ -134,6 +143,8 @@ def write(folder, config, dtype, shard):
     with torch.no_grad():
         for name, w in model.named_parameters():  # gains and biases too: 1 and 0 would hide that one is missing
             w.copy_(torch.randn_like(w) * 0.3 if w.ndim > 1 else w + torch.randn_like(w) * 0.2)
+            if config.model_type == "gpt_oss" and name.endswith("gate_up_proj"):
+                w *= 20  # far enough for its limits
     model = model.to(dtype)
     model.save_pretrained(folder, max_shard_size=shard)
     (folder / "generation_config.json").unlink(missing_ok=True)

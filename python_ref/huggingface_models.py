@@ -82,6 +82,7 @@ QKV = {f"attention.{p}": f"self_attn.{p}_proj" for p in "qkv"}
 OPT = {
     "embedding.token": "model.decoder.embed_tokens",
     "embedding.position": ("model.decoder.embed_positions", after(2)),
+    "embedding.project": "model.decoder.project_in", "head.project": "model.decoder.project_out",
 } | block("model.decoder.layers.#", QKV | {
     "attention.o": "self_attn.out_proj", "attention.norm_sum": "self_attn_layer_norm",
     "ffn.up": "fc1", "ffn.down": "fc2", "ffn.norm_sum": "final_layer_norm",
@@ -238,8 +239,8 @@ MODELS = {
     "gpt2": Model(hf.GPT2Config, hf.GPT2LMHeadModel, GPT2, TINY, GPT),
     "gpt3": Model(hf.GPT2Config, hf.GPT2LMHeadModel, GPT2, TINY | {"hidden": 14}, GPT),  # except its banded layers
     "opt-350m": Model(
-        hf.OPTConfig, hf.OPTForCausalLM, OPT, names=USUAL | {"hidden": "ffn_dim"},
-        more={"do_layer_norm_before": False, "word_embed_proj_dim": TINY["channels"]},
+        hf.OPTConfig, hf.OPTForCausalLM, OPT, TINY | {"embedding-channels": 6},
+        USUAL | {"hidden": "ffn_dim", "embedding-channels": "word_embed_proj_dim"}, {"do_layer_norm_before": False},
     ),
     "llama": llama_like(1e4, 1e-6),
     "llama2": llama_like(1e4, 1e-5, TINY | {"hidden": 14}),
@@ -307,12 +308,19 @@ MODELS = {
     "olmo2": llama_like(5e5, 1e-6, TINY, hf.Olmo2Config, hf.Olmo2ForCausalLM, OLMO2),
 }  # fmt: skip
 
-# Presets that transformers does not have: sizes, and the wiring for our twin.
+# Presets that transformers does not have, or whose gradients it computes in places that we cannot watch: sizes, and the
+# wiring for our twin.
 TWINS = {
     "baichuan-13b": (
         TINY | {"heads": 6, "kv-heads": 6},
         {"norm": "rmsnorm", "norm-eps": 1e-6, "position": "alibi", "activation": "swiglu"}
         | {"bias": False, "tied": False},
+    ),
+    "gpt-oss": (
+        GQA | MOE | {"window": 4, "head-dim": 8, "rope-original": 12, "rope-theta": 100.0, "rope-factor": 4.0},
+        {"norm": "rmsnorm", "norm-eps": 1e-5, "position": "rope", "activation": "swiglu-clamped", "tied": False}
+        | {"attention-sinks": True, "router-logit-bias": True, "window-layers": "1 of 2", "rope-scaling": "yarn"}
+        | {"rope-truncate": False},
     ),
     "chatglm-6b": (TINY, {"placement": "glm-deepnorm", "embedding-norm": True, "position": "rope"}),
 }

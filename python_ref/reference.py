@@ -148,23 +148,31 @@ def wiring_cases(out):
 
 def scores_cases(out):
     """Attention with each option for its scores, alone and together."""
-    for name, T, H, KV, D, cap, window, alibi, scale in [
-        ("scale", 9, 2, 2, 6, 0, 0, False, 0.75),
-        ("cap", 33, 2, 1, 6, 2, 0, False, 0.5),
-        ("alibi", 70, 3, 3, 4, 0, 0, True, 0.5),
-        ("window", 150, 2, 1, 4, 0, 70, False, 0.5),
-        ("all", 90, 3, 1, 4, 1.5, 5, True, 0.75),
+    for name, T, H, KV, D, cap, window, alibi, scale, sinks in [
+        ("scale", 9, 2, 2, 6, 0, 0, False, 0.75, False),
+        ("cap", 33, 2, 1, 6, 2, 0, False, 0.5, False),
+        ("alibi", 70, 3, 3, 4, 0, 0, True, 0.5, False),
+        ("window", 150, 2, 1, 4, 0, 70, False, 0.5, False),
+        ("all", 90, 3, 1, 4, 1.5, 5, True, 0.75, False),
+        ("sinks", 70, 4, 2, 6, 0, 0, False, 0.5, True),
+        ("all-and-sinks", 150, 3, 1, 4, 1.5, 70, True, 0.75, True),
     ]:
         case = Case(out, "scores", name, T=T, H=H, KV=KV, D=D, cap=cap, window=window, alibi=int(alibi), scale=scale)
         qkv = case.normal("qkv", 1, T, (H + 2 * KV) * D, deviation=1.5)
         dout = case.normal("dout", 1, T, H * D)
+        sinks = case.normal("sinks", H, deviation=2.0) if sinks else None
         slopes = position.alibi_slopes(H) if alibi else None
-        y = attention.forward_qkv(qkv, H, KV, D, scale=scale, cap=cap, window=window, slopes=slopes)
+        options = {"scale": scale, "cap": cap, "window": window, "slopes": slopes}
+        y = attention.forward_qkv(qkv, H, KV, D, **options, sinks=sinks)
         q, k, v = (u.unflatten(-1, (-1, D)).transpose(1, 2) for u in qkv.split([H * D, KV * D, KV * D], -1))
         bias = torch.full((H, T, T), -math.inf, dtype=torch.float64)  # key by key
         for t in range(T):
             for j in range(max(0, t + 1 - window) if window else 0, t + 1):
                 bias[:, t, j] = torch.tensor(slopes or [0.0] * H, dtype=torch.float64) * (j - t)
+        if sinks is not None:  # a key of zeros whose bias is the sink, and a value of zeros
+            zero = torch.zeros_like(k[:, :, :1])
+            k, v = torch.cat([k, zero], 2), torch.cat([v, zero], 2)
+            bias = torch.cat([bias, sinks[:, None, None].expand(H, T, 1)], 2)
         if cap:  # PyTorch's function has no cap
             capped = cap * torch.tanh(scale / cap * q @ k.repeat_interleave(H // KV, 1).transpose(2, 3))
             theirs = (capped + bias).softmax(-1) @ v.repeat_interleave(H // KV, 1)
@@ -173,6 +181,11 @@ def scores_cases(out):
         same(y, theirs.transpose(1, 2).flatten(2))
         case.expect(out=y)
         case.gradient("dqkv", gradients(y, dout, qkv)[0])
+        if sinks is not None:
+            q, k = (u.unflatten(-1, (-1, D)).transpose(1, 2) for u in qkv.split([H * D, KV * D, KV * D], -1)[:2])
+            p = attention.weights(q, k.repeat_interleave(H // KV, 1), **options, sinks=sinks)
+            products = (dout * y).abs().unflatten(-1, (H, D)).sum(-1).transpose(1, 2)  # (1,H,T)
+            case.gradient("dsinks", gradients(y, dout, sinks)[0], ((1 - p.sum(-1)) * products).sum((0, 2)))
         case.close()
 
 
@@ -381,12 +394,14 @@ def activation_cases(out):
         case.expect(y=y)
         case.gradient("dx", gradients(y, dy, x)[0])
         case.close()
+    limit = torch.tensor(7.0)
+    theirs |= {"swiglu-clamped": lambda x: x.minimum(limit) * F.sigmoid(1.702 * x.minimum(limit))}
     for name in activation.GATE:
         case = Case(out, "activation", name, N=7, F=33)
         x, dy = spread(case, 7, 66), case.normal("dy", 7, 33)
         gate, up = x.chunk(2, dim=-1)
         y = activation.gated(name, gate, up)
-        same(y, theirs[name](gate) * up)
+        same(y, theirs[name](gate) * (1 + F.hardtanh(up, -7, 7) if name == "swiglu-clamped" else up))
         case.expect(y=y)
         case.gradient("dx", gradients(y, dy, x)[0])
         case.close()
@@ -610,6 +625,9 @@ MODELS = {
 } | {
     f"wired-{name}": WIRED | options
     for name, options in {
+        "opt-350m": {"placement": "post", "position": "learned", "embedding-channels": 5, "tied": True},
+        "wide-embedding": LLAMA_LIKE | {"embedding-channels": 18, "embedding-scale": 3.5, "embedding-norm": True}
+        | {"position": "sinusoidal", "placement": "resi-dual"},
         "sinusoidal": {"position": "sinusoidal", "activation": "silu", "embedding-scale": 3.5, "tied": True},
         "gpt-neox": {"activation": "gelu", "rope-fraction": 0.5, "hidden": 19},
         "bloom": {"position": "alibi", "heads": 3, "kv-heads": 3, "embedding-norm": True, "tied": True},
@@ -645,6 +663,10 @@ MODELS = {
         | {"qkv-bias": False, "tied": True},
         "all-of-attention": {"position": "alibi", "window": 4, "attention-cap": 1.5, "attention-scale": 0.5}
         | {"qkv-bias": False, "head-bias": True, "logit-cap": 2.0, "tied": True},
+        "sinks": LLAMA_LIKE | {"attention-sinks": True, "kv-heads": 2, "window": 3, "window-layers": "1 of 2"}
+        | {"qkv-bias": True, "o-bias": True},
+        "capped-sinks": {"attention-sinks": True, "position": "alibi", "attention-cap": 1.5, "head-scale": True}
+        | {"placement": "sandwich"},
         "gated-headwise": {"output-gate": "headwise", "kv-heads": 2},
         "head-scale": LLAMA_LIKE | {"head-scale": True, "output-gate": "headwise", "placement": "sub-ln"},
         "gated-elementwise": LLAMA_LIKE | {"output-gate": "elementwise", "placement": "sub-ln"},
@@ -663,6 +685,11 @@ MODELS = {
         | {"experts": 5, "experts-per-token": 3, "router-renormalize": False},
         "switch": TINY_GPT | {"placement": "post", "experts": 3, "experts-per-token": 1, "router-renormalize": False},
         "sub-ln-shared": TINY_GPT | {"placement": "sub-ln", "experts": 3, "experts-per-token": 2, "shared-experts": 1},
+        "gpt-oss": TINY_LLAMA | {"placement": "pre", "norm": "rmsnorm", "norm-bias": False, "bias": True}
+        | {"experts": 4, "experts-per-token": 2, "router-logit-bias": True, "activation": "swiglu-clamped"}
+        | {"attention-sinks": True, "window": 3, "window-layers": "1 of 2", "head-dim": 8, "rope-theta": 20.0}
+        | {"rope-scaling": "yarn", "rope-factor": 4.0, "rope-original": 12, "rope-slow": 0.2, "rope-fast": 1.5}
+        | {"rope-truncate": False},
         "parallel": TINY_LLAMA | {"placement": "sandwich", "norm": "rmsnorm", "norm-bias": False}
         | {"block": "parallel", "experts": 4, "experts-per-token": 2, "shared-experts": 2},
     }.items()
@@ -679,7 +706,7 @@ BATCHNORM_ZERO_REASON = "what is added to every row alike is not seen by a Batch
 def is_zero(c, name):
     """Whether a gradient is zero in exact arithmetic."""
     bias_of_keys = ".k.bias" if c.qk_norm == "none" else ".k_norm.bias"
-    if name.endswith(bias_of_keys) and c.position != "rope" and not c.attention_cap:
+    if name.endswith(bias_of_keys) and c.position != "rope" and not (c.attention_cap or c.attention_sinks):
         return True
     if c.norm != "batchnorm" or not name.endswith(".bias"):
         return False
@@ -710,6 +737,8 @@ def start(rnd, c, name, shape):
         return np.exp(0.5 * rnd.standard_normal(shape))
     if name.endswith((".own", ".first")):
         return 0.7 + 0.2 * rnd.standard_normal(shape)
+    if name.endswith(".sinks"):
+        return 0.5 + 0.3 * rnd.standard_normal(shape)
     if name.endswith(".bias"):
         return 0.1 * rnd.standard_normal(shape)
     if name.endswith((".read", ".carry", ".write")):  # mixing streams: 1, or the identity

@@ -67,13 +67,27 @@ TEST_CASE("activations of large inputs approach 0 and x", "[activation]") {
   }
 }
 
+TEST_CASE("the clamped gate is constant beyond its limits", "[activation]") {
+  const Result r = run(Activation::swiglu_clamped, {7, 8, 1e9f, 1, 1, 1, -1e9f, 1, 1, 1, 7, 8, -7, -8, 1e9f, 1},
+                       {1, 1, 1, 1, 1, 1, 1, 1}, 1, 8);
+  const auto f = [](double gate) { return gate / (1 + std::exp(-1.702 * gate)); };
+  const std::vector<double> gates = {7, 7, 7, 1, 1, 1, -1e9, 1}, factors = {2, 2, 8, 8, -6, -6, 8, 2};
+  for (int i = 0; i < 8; ++i) CHECK(r.y[i] == Approx(f(gates[i]) * factors[i]).margin(1e-30));
+  for (const int beyond : {1, 2, 6}) CHECK(r.dx[beyond] == 0);            // gates
+  for (const int within : {0, 3, 4, 5, 7}) CHECK(r.dx[within] != 0);
+  for (const int beyond : {11, 13, 14}) CHECK(r.dx[beyond] == 0);         // ups
+  for (const int within : {8, 9, 10, 12, 15}) CHECK(r.dx[within] == Approx(f(gates[within - 8])));
+}
+
 // A derivative that divides by x would fail here.
 TEST_CASE("activations at zero", "[activation]") {
   for (const auto& [kind, name] : kActivations) {
     INFO(name);
     const Result r = run(kind, std::vector<float>(width(kind, 1), 0.f), {1}, 1, 1);
     CHECK(r.y[0] == 0);
-    if (is_gated(kind))
+    if (kind == Activation::swiglu_clamped)  // y = f(gate)·(up + 1)
+      CHECK(same_bits(r.dx, std::vector<float>{.5f, 0}));
+    else if (is_gated(kind))
       CHECK(same_bits(r.dx, std::vector<float>{0, 0}));
     else
       CHECK(r.dx[0] == (kind == Activation::relu || kind == Activation::relu2 ? 0 : .5f));

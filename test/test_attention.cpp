@@ -9,6 +9,7 @@
 namespace {
 
 constexpr double kTolerance = 1e-6;  // measured: at most 3.4e-7
+constexpr double kSums = 5e-6;       // over all queries, whose terms cancel; measured: at most 1.8e-6
 
 std::vector<float> random_qkv(const AttentionShape& s) { return random_floats(s.B * s.T * s.qkv_width(), 1, 0, 1.5f); }
 std::vector<float> random_dout(const AttentionShape& s) { return random_floats(s.B * s.T * s.width(), 2); }
@@ -62,7 +63,7 @@ TEST_CASE("attention does not see the future", "[attention]") {
 
 // ---- options for scores ------------------------------------------------------------------------------------
 
-TEST_CASE("attention with scale, cap, ALiBi and window agrees with PyTorch", "[attention]") {
+TEST_CASE("attention with scale, cap, ALiBi, window and sinks agrees with PyTorch", "[attention]") {
   for (const std::string& name : Reference::cases("scores")) {
     const Reference ref("scores", name);
     const int H = ref.integer("H");
@@ -70,9 +71,36 @@ TEST_CASE("attention with scale, cap, ALiBi and window agrees with PyTorch", "[a
     AttentionShape shape{1, ref.integer("T"), H, ref.integer("KV"), ref.integer("D")};
     shape.scale = static_cast<float>(ref.number("scale")), shape.cap = static_cast<float>(ref.number("cap"));
     shape.window = ref.integer("window"), shape.slopes = ref.integer("alibi") ? slopes.get() : nullptr;
+    const bool has_sinks = name.ends_with("sinks");
+    const std::vector<float> sinks = has_sinks ? ref.floats("sinks") : std::vector<float>();
+    if (has_sinks) shape.sinks = sinks.data();
     const AttentionResult r = run(shape, ref.floats("qkv"), ref.floats("dout"));
     check_close("scores/" + name + "/out", r.out, ref.doubles("out"), kTolerance);
     check_close("scores/" + name + "/dqkv", r.dqkv, ref.doubles("dqkv"), kTolerance, ref.scale("dqkv"));
+    if (has_sinks)
+      check_close("scores/" + name + "/dsinks", r.dsinks, ref.doubles("dsinks"), kSums, ref.scale("dsinks"));
+  }
+}
+
+TEST_CASE("attention with sinks is the same for any number of threads", "[attention]") {
+  const float sinks[] = {2, -1, 0, .5f};
+  for (AttentionShape s : kShapes) {
+    s.sinks = sinks;
+    for (const int window : {0, 5, 66}) {
+      s.window = window;
+      check_same_for_all_threads([&] { return random_run(s, .1f).all(); });
+    }
+  }
+}
+
+TEST_CASE("sinks far below all scores have the bits of none, and sinks far above leave nothing", "[attention]") {
+  const std::vector<float> low(4, -1e30f), high(4, 1e30f);
+  for (const AttentionShape& s : kShapes) {
+    const AttentionResult none = random_run(s, .1f);
+    const AttentionResult below = random_run(with(s, [&](auto& c) { c.sinks = low.data(); }), .1f);
+    CHECK(same_bits(joined({below.out, below.lse, below.dqkv}), none.all()));
+    for (const float d : below.dsinks) CHECK(d == 0);
+    for (const float x : random_run(with(s, [&](auto& c) { c.sinks = high.data(); }), .1f).out) REQUIRE(x == 0);
   }
 }
 

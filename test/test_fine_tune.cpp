@@ -72,6 +72,28 @@ TEST_CASE("tensors are chosen for training by their names", "[tune]") {
   CHECK(contains(refusal(), "leaves nothing to train"));
 }
 
+TEST_CASE("sinks and the projections of a narrow embedding are chosen by their names", "[tune]") {
+  Config c = tiny("gpt2");
+  c.attention_sinks = true;
+  c.embedding_channels = 3;
+  const Model model(c, false);
+  TrainOptions o;
+  const auto chosen = [&] {
+    std::vector<TensorSpec> table = model.table;
+    choose_trained(table, o);
+    return trained_names(table);
+  };
+  const auto names = [&](const std::string& pattern) {
+    o.train_only = pattern;
+    return chosen();
+  };
+  CHECK(names("sinks") == std::vector<std::string>{"block.0.attention.sinks", "block.1.attention.sinks"});
+  CHECK(names("project") == std::vector<std::string>{"embedding.project.weight", "head.project.weight"});
+  o.train_only = "";
+  o.freeze = "embedding|head";
+  for (const std::string& name : chosen()) CHECK(!contains(name, "project"));
+}
+
 TEST_CASE("patterns of ECMAScript choose what they say", "[tune]") {
   const Model model(tiny("gpt2"), false);
   const auto count = [&](const std::string& pattern) {

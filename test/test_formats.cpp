@@ -118,7 +118,7 @@ TEST_CASE("a model that transformers wrote has its loss and its gradients here",
     std::copy_n(model.gradients.get(), model.floats, model.weights.get());  // values_of() reads weights
     check_gradients(name, model, read(folder + "/config.json"), expected["gradients"]);
   }
-  CHECK(models == 34);
+  CHECK(models == 36);
 }
 
 TEST_CASE("weights that are trained on keep everything that their model computes", "[formats]") {
@@ -429,6 +429,27 @@ TEST_CASE("a model exported in 16 bits has rounded weights, and config.json says
   };
   CHECK(refusal("f16") == "--dtype f16 cannot hold 100000, which is in " + last.name + ": use --dtype f32");
   CHECK(refusal("bf16") == "");
+}
+
+TEST_CASE("gpt-oss has one gate, one way to stretch RoPE, and weights in floats", "[formats]") {
+  const Folder f;
+  const Model model = small("gpt-oss");
+  const auto with = [&](const std::string& key, const json& value) {
+    write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
+    json file = json::parse(f.read("config.json"));
+    file.erase("rope_scaling");
+    file[key] = value;
+    f.write("config.json", file.dump());
+    return refusal_of(f.path("."));
+  };
+  CHECK(with("swiglu_alpha", 1.702) == "");
+  CHECK(open_huggingface(f.path("."))->config().rope_truncate == false);
+  CHECK(contains(with("swiglu_limit", 6.), "swiglu_limit is 6.0; train_gpt has 7.0 only"));
+  CHECK(contains(with("rope_parameters", nullptr), "rope_parameters is missing"));
+  CHECK(contains(with("attention_bias", nullptr), "which the model of config.json does not have"));
+  CHECK(contains(with("quantization_config", {{"quant_method", "mxfp4"}}),
+                 "its weights are quantized (quantization_config: \"mxfp4\"), and train_gpt reads floats only: load it "
+                 "in transformers with quantization_config=Mxfp4Config(dequantize=True) and save it"));
 }
 
 TEST_CASE("a folder whose config.json or tensors do not fit is refused", "[formats]") {

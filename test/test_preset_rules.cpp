@@ -45,7 +45,8 @@ TEST_CASE("a nano preset differs from its family only in sizes", "[presets]") {
     Config c = row.config;
     const Config gpt2;
     c.n_layer = gpt2.n_layer, c.n_head = gpt2.n_head, c.kv_heads = c.head_dim = c.hidden = c.vocab_size = 0;
-    c.channels = gpt2.channels, c.context = gpt2.context, c.window = c.window > 0;
+    c.channels = gpt2.channels, c.context = gpt2.context, c.window = c.window > 0, c.embedding_channels = 0;
+    c.rope_original = 0, c.rope_factor = c.rope_factor > 1 ? 2 : 1;  // of their contexts
     if (c.window_layers != "all") c.window_layers = "1 of 2";  // fewer layers have another period
     c.experts = c.experts > 0, c.experts_per_token = 1;
     if (row.size == std::string("27B")) c.attention_scale.reset();  // the only size of Gemma 2 with its own

@@ -159,6 +159,25 @@ TEST_CASE("textbook attention with scale, cap, ALiBi and window is certified", "
   }
 }
 
+TEST_CASE("textbook attention with sinks is certified", "[textbook]") {
+  const int B = 2, T = 7, H = 4, KV = 2, D = 3;
+  const textbook::AttentionShape shape{B, T, H, KV, D};
+  const Tensors<double> in = {random_doubles(B * T * (H + 2 * KV) * D, 1), random_doubles(H, 4)};
+  const Doubles dy = random_doubles(B * T * H * D, 2), m = random_doubles(B * H * T * T, 3);
+  const std::vector<Complex> complex_m(m.begin(), m.end());
+  for (const auto& [name, scoring] : scorings(H, 3)) {
+    Doubles out(dy.size()), P(m.size()), g(in[0].size()), dsinks(H);
+    textbook::attention_forward(out.data(), P.data(), in[0].data(), m.data(), shape, scoring, in[1].data());
+    textbook::attention_backward(g.data(), dy.data(), P.data(), in[0].data(), m.data(), shape, scoring);
+    textbook::sinks_backward(dsinks.data(), dy.data(), out.data(), P.data(), shape);
+    certify("attention with sinks " + name, in, {g, dsinks}, dy, [&, &scoring = scoring](const auto& t) {
+      std::vector<Complex> y(dy.size()), p(m.size());
+      textbook::attention_forward(y.data(), p.data(), t[0].data(), complex_m.data(), shape, scoring, t[1].data());
+      return y;
+    });
+  }
+}
+
 TEST_CASE("textbook cap of the logits is certified", "[textbook]") {
   const Tensors<double> x = {random_doubles(17, 1, 0, 2)};
   const Doubles dy = random_doubles(17, 2);

@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr double kTolerance = 1e-6;
+constexpr double kTolerance = 1e-6, kSums = 5e-6;  // sums over all queries, whose terms cancel
 
 // Columns begin ... end − 1 of x (rows, width).
 template <class Number>
@@ -18,21 +18,25 @@ std::vector<Number> columns(const std::vector<Number>& x, int width, int begin, 
 }
 
 // The fast layer's shape with the textbook's options. Stores ALiBi's slopes in `slopes`.
-AttentionShape scored(AttentionShape shape, const textbook::Scoring& scoring, std::vector<float>& slopes) {
+AttentionShape scored(AttentionShape shape, const textbook::Scoring& scoring, std::vector<float>& slopes,
+                      const std::vector<float>& sinks) {
   slopes.assign(scoring.slopes.begin(), scoring.slopes.end());
   if (scoring.scale > 0) shape.scale = static_cast<float>(scoring.scale);
   shape.cap = static_cast<float>(scoring.cap), shape.window = static_cast<int>(scoring.window);
   shape.slopes = slopes.empty() ? nullptr : slopes.data();
+  shape.sinks = sinks.empty() ? nullptr : sinks.data();
   return shape;
 }
 
 void compare_attention(int T, int H, int KV, int D, float p, const std::string& what = "",
-                       const textbook::Scoring& scoring = {}) {
+                       const textbook::Scoring& scoring = {}, bool with_sinks = false) {
   const int B = 2, N = B * T, layer = 3;
+  const std::vector<float> sinks = random_floats(with_sinks ? H : 0, 3, 0, 2);
   std::vector<float> slopes;
-  const AttentionShape shape = scored({B, T, H, KV, D}, scoring, slopes);
+  const AttentionShape shape = scored({B, T, H, KV, D}, scoring, slopes, sinks);
   const Dropout dropout{p, 11, 12, 13};
-  const std::string name = "attention vs textbook" + at({T, H, KV, D}) + what + (p > 0 ? "dropout/" : "");
+  const std::string name = "attention vs textbook" + at({T, H, KV, D}) + what +
+                           (with_sinks ? "sinks/" : "") + (p > 0 ? "dropout/" : "");
   const int width = shape.qkv_width(), k_at = H * D, v_at = k_at + KV * D;
   const std::vector<float> qkv = random_floats(N * width, 1, 0, 1.5f), dout = random_floats(N * H * D, 2);
   std::vector<float> out = garbage(N * H * D), lse = garbage(B * H * T), dqkv = garbage(N * width);
@@ -41,7 +45,9 @@ void compare_attention(int T, int H, int KV, int D, float p, const std::string& 
 
   attention_forward(out.data(), lse.data(), qkv.data(), shape, dropout, layer);
   const textbook::AttentionShape sizes{size_t(B), size_t(T), size_t(H), size_t(KV), size_t(D)};
-  textbook::attention_forward(want.data(), P.data(), widen(qkv).data(), m.data(), sizes, scoring);
+  const Doubles wide_sinks = widen(sinks);
+  textbook::attention_forward(want.data(), P.data(), widen(qkv).data(), m.data(), sizes, scoring,
+                              with_sinks ? wide_sinks.data() : nullptr);
   check_close(name + "out", out, want, kTolerance);
 
   attention_backward(dqkv.data(), dout.data(), out.data(), lse.data(), qkv.data(), shape, dropout, layer);
@@ -51,7 +57,14 @@ void compare_attention(int T, int H, int KV, int D, float p, const std::string& 
     check_close(name + part, columns(dqkv, width, begin, end), columns(want_dqkv, width, begin, end), kTolerance);
   };
   compare("dv", v_at, width);
-  if (T == 1 || scoring.window == 1)  // P = 1 for any q and k, so dq = dk = 0 up to rounding
+  if (with_sinks) {
+    std::vector<float> dsinks(H);
+    Doubles want_dsinks(H);
+    sinks_backward(dsinks.data(), dout.data(), out.data(), lse.data(), shape);
+    textbook::sinks_backward(want_dsinks.data(), widen(dout).data(), want.data(), P.data(), sizes);
+    check_close(name + "dsinks", dsinks, want_dsinks, kSums);
+  }
+  if (T == 1 || scoring.window == 1)  // P is nearly 1 for any q and k, so dq and dk are 0 up to rounding
     return compare("dqkv", 0, width);
   compare("dq", 0, k_at);
   compare("dk", k_at, v_at);
@@ -61,7 +74,7 @@ void compare_attention(int T, int H, int KV, int D, float p, const std::string& 
   std::vector<float> late = garbage(fresh * H * D), late_lse = garbage(H * fresh);
   attention_forward(late.data(), late_lse.data(), qkv.data() + past * width, width,
                     {qkv.data() + k_at, qkv.data() + v_at, size_t(width), past, 0},
-                    scored({1, fresh, H, KV, D}, scoring, slopes), {}, 0);
+                    scored({1, fresh, H, KV, D}, scoring, slopes, sinks), {}, 0);
   if (p == 0) check_close(name + "past", late, Doubles(&want[past * H * D], &want[T * H * D]), kTolerance);
 }
 
@@ -72,6 +85,16 @@ TEST_CASE("attention agrees with the textbook", "[attention][textbook]") {
     for (const auto& [H, KV, D] : {std::array{1, 1, 4}, {4, 2, 7}, {3, 1, 16}, {2, 2, 33}})
       for (const float p : {0.f, .3f}) compare_attention(T, H, KV, D, p);
   compare_attention(65, 2, 1, 140, .3f);
+}
+
+TEST_CASE("attention with sinks agrees with the textbook", "[attention][textbook]") {
+  for (const int T : {1, 7, 64, 65, 130})
+    for (const auto& [H, KV, D] : {std::array{2, 2, 5}, {4, 2, 16}})
+      for (const float p : {0.f, .3f}) {
+        compare_attention(T, H, KV, D, p, "", {}, true);
+        for (const auto& [what, scoring] : scorings(H, 65))
+          compare_attention(T, H, KV, D, p, what + "/", scoring, true);
+      }
 }
 
 TEST_CASE("attention with scale, cap, ALiBi and window agrees with the textbook", "[attention][textbook]") {

@@ -303,7 +303,7 @@ TEST_CASE("a wiring is configured, drawn, resumed with the same bits and sampled
       "train --data s.txt --eval-every 0 --layers 2 --heads 2 --channels 32 --context 40 --batch 2 --schedule constant "
       "--quiet --position rope --rope-fraction 0.25 --window 9 --window-every 2 --attention-cap 20 "
       "--attention-scale 0.3 --activation geglu-tanh --no-bias --qkv-bias --head-bias --embedding-scale 4 "
-      "--logit-cap 30 --logit-scale 2 --branch-scale 0.5 --no-norm-gain ";
+      "--logit-cap 30 --logit-scale 2 --branch-scale 0.5 --no-norm-gain --embedding-channels 20 --attention-sinks ";
   REQUIRE(f.run(words + "--steps 6 --out whole").status == 0);
   REQUIRE(f.run(words + "--steps 3 --out broken").status == 0);
   const Outcome refused = f.run("train --out broken --resume --steps 6 --window 8");
@@ -312,9 +312,10 @@ TEST_CASE("a wiring is configured, drawn, resumed with the same bits and sampled
   CHECK(losses_in(f.read("whole/metrics.csv")) == losses_in(f.read("broken/metrics.csv")));
   const std::string told = f.run("info whole").out;
   for (const char* line :
-       {"the token embedding again, with a bias, logits times 2, logits capped at 30",
+       {"the token embedding again, on 20 channels projected from the stream, with a bias, logits times 2, logits "
+        "capped at 30", "a sink in each",
         "causal, window 9 in layers 1 of 2", "RoPE on 4 of each head", "scores capped at 20",
-        "32 → 96 → 32, geglu-tanh", "of the token times 4\n",
+        "32 → 96 → 32, geglu-tanh", "of the token times 4 (20 channels, projected to the stream)\n",
         "block.0.attention.q.bias", "x + 0.5·attention( layernorm without gain(x) )", "[ × 0.5 ]"})
     CHECK(contains(told, line));
   CHECK_FALSE(contains(told, "attention.o.bias"));

@@ -145,6 +145,34 @@ void check_product(WorkedPage& page, const Doubles& qkv, const Doubles& dout) {
   page.matches("dv", part_of(widen(dqkv), 2));
 }
 
+// The same example with a sink.
+void check_sink(WorkedPage& page, const Doubles& qkv, const Doubles& v, const Doubles& dout) {
+  const double sink = page.numbers("sink")[0];
+  const textbook::AttentionShape shape{1, T, 1, 1, D};
+  Doubles P(T * T), out(T * D), dqkv(qkv.size()), lse, p_sink, delta(T), dsinks(1), each;
+  textbook::attention_forward<double>(out.data(), P.data(), qkv.data(), nullptr, shape, {}, &sink);
+  textbook::attention_backward<double>(dqkv.data(), dout.data(), P.data(), qkv.data(), nullptr, shape);
+  textbook::sinks_backward(dsinks.data(), dout.data(), out.data(), P.data(), shape);
+  const Doubles q = part_of(qkv, 0), k = part_of(qkv, 1), dP = seen_products(dout, v);
+  Doubles S = seen_products(q, k), dS(T * T);
+  for (int i = 0, at = 0; i < T; ++i) {
+    double sum = std::exp(sink);
+    for (int j = 0; j <= i; ++j) sum += std::exp(kScale * S[at + j]);
+    for (int j = 0; j <= i; ++j) delta[i] += P[i * T + j] * dP[at + j];
+    for (int j = 0; j <= i; ++j) dS[i * T + j] = P[i * T + j] * (dP[at + j] - delta[i]);
+    at += i + 1, lse.push_back(std::log(sum)), p_sink.push_back(std::exp(sink) / sum);
+    each.push_back(-p_sink[i] * delta[i]);
+  }
+  page.matches("lse_s", lse);
+  page.matches("P_s", P);
+  page.matches("p_sink", p_sink);
+  page.matches("out_s", out);
+  page.matches("Δ_s", delta);
+  page.matches("dS_s", dS);
+  page.matches("dS_sink", each);
+  page.matches("dsink", dsinks);
+}
+
 }  // namespace
 
 TEST_CASE("layers/attention/attention.md is worked out right", "[worked][pages][attention]") {
@@ -155,6 +183,7 @@ TEST_CASE("layers/attention/attention.md is worked out right", "[worked][pages][
   check_backward(page, pass, v, dout);
   check_running_softmax(page, q, k, v);
   check_product(page, joined_rows({q, k, v}), dout);
+  check_sink(page, joined_rows({q, k, v}), v, dout);
 
   // The exercise: a second query head on the same keys and values.
   const Doubles q2 = page.numbers("q'"), dout2 = page.numbers("dout'"), dP2 = seen_products(dout2, v);

@@ -14,6 +14,12 @@ struct Wiring {
 };
 inline std::vector<Wiring> wirings() {
   return {
+      {"OPT-350M", [](Config& c) { c.placement = "post", c.embedding_channels = 5; }},
+      {"wide embedding",
+       [](Config& c) {
+         c.embedding_channels = 20, c.tied = false, c.position = Position::sinusoidal, c.embedding_scale = 3.5f;
+         c.embedding_norm = true, c.placement = "resi-dual";
+       }},
       {"sinusoidal",
        [](Config& c) { c.position = Position::sinusoidal, c.activation = Activation::silu, c.embedding_scale = 3.5f; }},
       {"GPT-NeoX", [](Config& c) { c.position = Position::rope, c.rope_fraction = .5f, c.tied = false; }},
@@ -92,6 +98,19 @@ inline std::vector<Wiring> wirings() {
        [](Config& c) {
          c.position = Position::alibi, c.attention_cap = 1.5f, c.window = 5, c.attention_scale = .5;
          c.qkv_bias = false, c.head_bias = true, c.logit_cap = 2;
+       }},
+      {"gpt-oss",
+       [](Config& c) {
+         c.position = Position::rope, c.norm = NormKind::rmsnorm, c.kv_heads = 2, c.attention_sinks = true;
+         c.window = 3, c.window_layers = "1 of 2", c.tied = false, c.experts = 3, c.router_logit_bias = true;
+         c.activation = Activation::swiglu_clamped, c.rope_scaling = RopeScaling::yarn, c.rope_factor = 4;
+         c.rope_original = 12, c.rope_slow = .2f, c.rope_fast = 1.5f, c.rope_theta = 20, c.head_dim = 8;
+         c.rope_truncate = false, c.router_loss = 0;
+       }},
+      {"sinks and everything else",
+       [](Config& c) {
+         c.position = Position::alibi, c.attention_sinks = true, c.attention_cap = 1.5f, c.placement = "normformer";
+         c.output_gate = OutputGate::elementwise, c.n_layer = 3, c.value_residual = ValueResidual::learned;
        }},
       {"gated headwise", [](Config& c) { c.output_gate = OutputGate::headwise, c.kv_heads = 2; }},
       {"gated elementwise",

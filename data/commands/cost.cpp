@@ -9,7 +9,7 @@
 namespace {
 
 // One name per Role.
-constexpr const char* kPartNames[] = {"embedding", "norms",     "",   "",   "gains", "", "q, k, v",
+constexpr const char* kPartNames[] = {"embedding", "projections", "norms",     "",   "",   "gains", "", "q, k, v",
                                       "",          "attention", "o",  "router", "up", "activation", "down",
                                       "residual",  "classifier", "scratch", "logits", "adapters", "streams"};
 
@@ -21,7 +21,8 @@ size_t part_index(Role role) {
 
 // True if each token is multiplied with the matrix. Streams are counted by themselves.
 bool has_product(const TensorSpec& spec, const Config& config) {
-  return spec.layer != kOutside && spec.shape.size() == 2 && spec.role != Role::streams && !is_idle(spec, config);
+  const bool multiplies = spec.layer != kOutside || spec.role == Role::projection;
+  return multiplies && spec.shape.size() == 2 && spec.role != Role::streams && !is_idle(spec, config);
 }
 
 // The matrices of a part in one block. Those with the same input are one product.
@@ -51,9 +52,10 @@ void add_matrices(std::vector<PartCost>& parts, const Config& config, double N) 
     parts[row].multiply_adds += static_cast<double>(spec.size());
     if (spec.layer == 0 && spec.role != Role::adapter) products[row].add(spec, config);
   }
-  const double C = config.channels, V = config.vocab_size;  // the classifier, tied or not
-  parts[part_index(Role::classifier)].multiply_adds += V * C;
-  products[part_index(Role::classifier)] = {V, C};
+  const double C = config.channels, E = config.embedding_channels, V = config.vocab_size;
+  parts[part_index(Role::classifier)].multiply_adds += V * E;  // tied or not
+  products[part_index(Role::classifier)] = {V, E};
+  if (config.projects()) products[part_index(Role::projection)] = {C, E};  // (C,E) and (E,C) are alike
   for (size_t row = 0; row < parts.size(); ++row) parts[row].intensity = products[row].intensity(N);
 }
 

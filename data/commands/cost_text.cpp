@@ -78,6 +78,7 @@ std::string sizes(const Config& c, int B, const StepCost& s) {
   for (const auto& [letter, number] : {std::pair{"C", c.channels}, {"H", c.n_head}, {"KV", c.kv_heads},
                                        {"D", c.head_dim}, {"F", c.hidden}, {"V", c.vocab_size}, {"L", c.n_layer}})
     text += (*letter == 'C' ? "" : "  ") + size(letter, number);
+  if (c.projects()) text += "  " + size("E", c.embedding_channels);
   const double keys = s.of(Role::attention).multiply_adds / (2. * width * c.n_layer);
   text += ".\nA query sees " + format("%.5g keys", keys) + " on average.";
   if (const int S = stream_count(c); s.of(Role::streams).multiply_adds > 0)

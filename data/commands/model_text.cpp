@@ -97,12 +97,14 @@ std::string attention_text(const Config& c) {
   if (c.position == Position::alibi) text += ", ALiBi";
   if (c.output_gate != OutputGate::none) text += std::string(", output gated ") + name_of(kOutputGates, c.output_gate);
   if (*c.head_scale) text += ", each head times a learned factor";
+  if (c.attention_sinks) text += ", a sink in each";
   if (c.attention_cap > 0) text += format(", scores capped at %g", static_cast<double>(c.attention_cap));
   return text;
 }
 
 std::string head_text(const Config& c) {
   std::string text = c.tied ? "the token embedding again" : "a matrix of its own";
+  if (c.projects()) text += ", on " + counted(c.embedding_channels, "channel") + " projected from the stream";
   if (c.head_bias) text += ", with a bias";
   if (c.logit_scale != 1) text += format(", logits times %.4g", static_cast<double>(c.logit_scale));
   return text + (c.logit_cap > 0 ? format(", logits capped at %g", static_cast<double>(c.logit_cap)) : "");
@@ -111,6 +113,7 @@ std::string head_text(const Config& c) {
 std::string embedding_text(const Config& c) {
   std::string text = "of the token";
   if (*c.embedding_scale != 1) text += format(" times %.4g", *c.embedding_scale);
+  if (c.projects()) text += " (" + counted(c.embedding_channels, "channel") + ", projected to the stream)";
   if (c.position == Position::sinusoidal) text += " plus the sinusoids of its position";
   return text + (c.position == Position::learned ? " plus the learned embedding of its position" : "");
 }

@@ -37,6 +37,7 @@ std::string foreign_name(const ModuleRow& row, const TensorSpec& spec) {
   if (name.empty()) return spec.name;
   fill_in(name, '#', spec.layer);
   fill_in(name, '@', expert_of(spec));
+  if (row.bare) return name + (spec.leaf() == "weight" ? "" : "_" + spec.leaf());
   return name + "." + (spec.leaf() == "gain" ? "weight" : spec.leaf());
 }
 
@@ -57,13 +58,16 @@ ForeignTensors foreign_tensors(const Architecture& architecture, const Config& c
     ForeignTensor& tensor = all[foreign_name(row, spec)];
     const bool has_numbers = std::string_view(row.theirs).find('@') != std::string_view::npos;
     const bool joins_experts = expert_of(spec) >= 0 && *row.theirs && !has_numbers;
-    tensor.sources.push_back({spec, row.foreign_row, joins_experts ? tensor.rows : 0});
-    tensor.matrices += joins_experts;
+    tensor.sources.push_back({spec, row.foreign_row});
+    if (joins_experts) tensor.experts = config.experts;
     tensor.rows += spec.shape[0] + row.unused;
     tensor.vector = spec.shape.size() == 1;
     tensor.columns = tensor.vector ? 1 : spec.shape[1];
     tensor.transposed = row.transposed && !tensor.vector;
   }
+  for (auto& [name, tensor] : all)
+    if (tensor.experts > 0)
+      for (ForeignTensor::Source& source : tensor.sources) source.first = expert_of(source.spec) * tensor.height();
   return all;
 }
 

@@ -21,12 +21,14 @@ struct ForeignTensor {
   std::vector<Source> sources;
   size_t rows = 0, columns = 1;
   bool transposed = false, vector = false;
-  size_t matrices = 0;  // number of experts in one tensor (matrices, rows of one, columns)
+  size_t experts = 0;  // the number of those that it joins, each with a matrix or a vector; 0: it is of one module
 
+  size_t height() const { return experts > 0 ? rows / experts : rows; }  // rows of one
   std::vector<uint64_t> shape() const {
-    if (matrices > 0) return {matrices, rows / matrices, columns};
-    if (vector) return {rows};
-    return transposed ? std::vector<uint64_t>{columns, rows} : std::vector<uint64_t>{rows, columns};
+    std::vector<uint64_t> dimensions = {height()};
+    if (!vector) dimensions.insert(transposed ? dimensions.begin() : dimensions.end(), columns);
+    if (experts > 0) dimensions.insert(dimensions.begin(), experts);
+    return dimensions;
   }
 
   // Calls f(index of theirs, index of ours) for each element.
@@ -35,7 +37,9 @@ struct ForeignTensor {
     const size_t count = source.spec.shape[0];
     for (size_t r = 0; r < count; ++r) {
       const size_t row = source.first + (source.foreign_row ? source.foreign_row(r, config) : r);
-      for (size_t c = 0; c < columns; ++c) f(transposed ? c * rows + row : row * columns + c, r * columns + c);
+      const size_t of_others = row / height() * height() * columns;  // the elements of the experts before it
+      for (size_t c = 0; c < columns; ++c)
+        f(transposed ? of_others + c * height() + row % height() : row * columns + c, r * columns + c);
     }
   }
 };

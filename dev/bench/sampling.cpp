@@ -12,7 +12,7 @@ double bytes_of_weights(const Model& model) {
   size_t floats = 0;
   for (const TensorSpec& spec : model.table) floats += spec.size();
   if (model.p.position) floats -= size_t(model.config.context) * model.config.channels;
-  if (model.p.head) floats -= size_t(model.config.vocab_size) * model.config.channels;
+  if (model.p.head) floats -= size_t(model.config.vocab_size) * model.config.embedding_channels;
   return static_cast<double>(floats) * sizeof(float);
 }
 

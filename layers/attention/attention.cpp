@@ -93,8 +93,9 @@ struct Running {
   Running(const Forward& w, int batch, int head, int first)
       : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)),
         seen(w.shape, batch, first, w.kv.past) {
-    std::fill_n(top, kQueries, std::numeric_limits<float>::lowest());  // not −∞, because −∞ − (−∞) is NaN
-    std::fill_n(sum, kQueries, 0.f);
+    const float* sinks = w.shape.sinks;  // a sink is the first score, without a value
+    std::fill_n(top, kQueries, sinks ? sinks[h] : std::numeric_limits<float>::lowest());  // not −∞: −∞ − (−∞) is NaN
+    std::fill_n(sum, kQueries, sinks ? 1.f : 0.f);
   }
 };
 
@@ -321,5 +322,19 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
   });
   parallel_tasks(shape.B * KV * tiles, [&](int task) {
     backward_of_key_tile(w, task / tiles / KV, task / tiles % KV, task % tiles * kTile);
+  });
+}
+
+void sinks_backward(float* dsinks, const float* dout, const float* out, const float* lse, const AttentionShape& shape) {
+  const int H = shape.n_head, T = shape.T, D = shape.head_dim;
+  parallel_equal_tasks(H, [&](int h) {
+    double sum = 0;
+    for (size_t b = 0; b < static_cast<size_t>(shape.B); ++b)
+      for (int i = 0; i < T; ++i) {
+        const size_t row = ((b * T + i) * H + h) * D;
+        const double delta = simd::dot(dout + row, out + row, D);  // Δ = Σⱼ P·dP
+        sum += static_cast<double>(std::exp(shape.sinks[h] - lse[(b * H + h) * T + i])) * delta;
+      }
+    dsinks[h] -= static_cast<float>(sum);  // P = softmax(S): dsink = P_sink·(0 − Δ)
   });
 }

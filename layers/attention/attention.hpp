@@ -15,6 +15,12 @@
 //            §2, as transformers has it; tiles outside every window are skipped)
 //   begins   query i sees only keys begins[i] ≤ j ≤ i             (several examples in a row; other tiles are skipped)
 //
+// A sink is one more score in each row of its head, without a key or a value, the same for all queries (gpt-oss: OpenAI
+// 2025, arXiv 2508.10925; the name is from Xiao et al. 2023, arXiv 2309.17453). It takes weight from the keys, so that
+// a head may read almost nothing:
+//   forward   P[i,j] = exp(S[i,j] − lse[i])      lse[i] = log( exp(sink) + Σⱼ exp(S[i,j]) )
+//   backward  dsink = −Σᵢ exp(sink − lse[i])·Δ[i], because its own dP is 0       dS as above
+//
 // No (T,T) matrix is ever stored: forward and backward compute it in square tiles. Forward keeps a running softmax
 // (Milakov & Gimelshein 2018, arXiv 1805.02867); backward recomputes P from the log-sum-exp (Dao et al. 2022, arXiv
 // 2205.14135). Dropout acts on P, after the softmax.
@@ -42,3 +48,6 @@ void attention_forward(float* out, float* lse, const float* qkv, const Attention
                        const Dropout& dropout, int layer);
 void attention_backward(float* dqkv, const float* dout, const float* out, const float* lse, const float* qkv,
                         const AttentionShape& shape, const Dropout& dropout, int layer);
+
+// Adds the gradients of shape.sinks to dsinks (H).
+void sinks_backward(float* dsinks, const float* dout, const float* out, const float* lse, const AttentionShape& shape);

@@ -28,6 +28,7 @@ void declare_sublayer(Attention& p, Layout& layout, const Config& config, const 
   if (config.gate_width() > 0)
     p.output_gate = declare_linear(layout, config, name, {{"output_gate", Role::qk, config.gate_width()}}, C);
   if (*config.head_scale) p.head_scale = declare_gain(layout, name + ".head_scale", config.n_head, 1);
+  if (config.attention_sinks) p.sinks = layout.take(name + ".sinks", Role::attention, {config.n_head});
   declare_branch_inner(p, layout, config, name, layer, width);
   p.o = declare_linear(layout, config, name, {{"o", Role::o, C}}, width);
 }
@@ -58,6 +59,12 @@ AttentionShape attention_shape(const Config& config, int layer, const float* slo
 
 namespace {
 
+AttentionShape shape_of(const Attention& p, const BlockContext& c) {
+  AttentionShape shape = attention_shape(c.config, c.layer, c.slopes, c.positions());
+  shape.sinks = p.sinks;
+  return shape;
+}
+
 // Keeps the first layer's values, and mixes them into the other layers' values.
 void share_values(const AttentionSaved& saved, const Attention& p, const BlockContext& c) {
   const int N = c.B * c.T, width = c.config.kv_heads * c.config.head_dim;
@@ -84,7 +91,7 @@ void share_values_backward(float* dqkv, const Attention& g, const AttentionSaved
 // reads from it.
 void attend(const AttentionSaved& saved, const Attention& p, const BlockContext& c) {
   const Config& config = c.config;
-  const AttentionShape shape = attention_shape(config, c.layer, c.slopes, c.positions());
+  const AttentionShape shape = shape_of(p, c);
   const size_t stride = shape.qkv_width(), kv_width = cache_width(config);
   qk_norm_forward(saved.qkv, saved.qk_norm, saved.mixed, p.qk_norm, config, c.B * c.T);  // mixed serves as scratch here
   share_values(saved, p, c);
@@ -140,8 +147,9 @@ void sublayer_backward(float* du, const Attention& g, const float* df, const flo
     output_gate_backward(dmixed, dgate, saved.mixed, saved.gate, N, config.n_head, config.head_dim, headwise(config));
     linear_backward(du_gate, g.output_gate, dgate, u, p.output_gate, {N, C, config.gate_width()});
   }
-  attention_backward(dqkv, dmixed, saved.mixed, saved.lse, saved.qkv,
-                     attention_shape(config, c.layer, c.slopes, c.positions()), c.dropout, c.layer);
+  const AttentionShape shape = shape_of(p, c);
+  if (p.sinks) sinks_backward(g.sinks, dmixed, saved.mixed, saved.lse, shape);
+  attention_backward(dqkv, dmixed, saved.mixed, saved.lse, saved.qkv, shape, c.dropout, c.layer);
   if (const RopeTable* rope = c.rope())
     rope_backward(dqkv, *rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, read_width);
   share_values_backward(dqkv, g, saved, p, c);

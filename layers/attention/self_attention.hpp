@@ -12,6 +12,7 @@ struct Attention : Branch {
   Linear qkv, output_gate, o;
   QkNorm qk_norm;
   Gain head_scale;
+  float* sinks = nullptr;  // (H), if the model has them
   Mix value_mix;  // absent in the first layer
 
   static constexpr DropoutSite kDropout = DropoutSite::attention_out;

@@ -15,7 +15,7 @@ enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
 enum class Position { learned, sinusoidal, rope, alibi, none };
 // layers/embedding/position.hpp says which is which.
 enum class RopeScaling { none, linear, llama3, yarn, dynamic, longrope };
-enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu };
+enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu, swiglu_clamped };
 enum class InitChoice { placement, gpt2, xavier };
 enum class LearnedGain { none, channel, block };  // on a branch's output: one per channel, or one per block
 enum class BlockForm { sequential, parallel, parallel_shared };
@@ -47,7 +47,8 @@ inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::silu, "silu"},
                                                      {Activation::geglu, "geglu"},
                                                      {Activation::geglu_tanh, "geglu-tanh"},
-                                                     {Activation::swiglu, "swiglu"}};
+                                                     {Activation::swiglu, "swiglu"},
+                                                     {Activation::swiglu_clamped, "swiglu-clamped"}};
 inline constexpr Named<Matmul> kMatmuls[] = {{Matmul::fp32, "fp32"}, {Matmul::bf16, "bf16"}};
 inline constexpr Named<InitChoice> kInitChoices[] = {
     {InitChoice::placement, "placement"}, {InitChoice::gpt2, "gpt2"}, {InitChoice::xavier, "xavier"}};
@@ -67,9 +68,7 @@ inline constexpr Named<Recompute> kRecomputes[] = {
 inline constexpr int kMostStreams = 8;  // residual streams
 
 // y = f(gate)·up: the feed-forward layer has two input matrices.
-constexpr bool is_gated(Activation kind) {
-  return kind == Activation::geglu || kind == Activation::geglu_tanh || kind == Activation::swiglu;
-}
+constexpr bool is_gated(Activation kind) { return kind >= Activation::geglu; }
 
 struct Placement;  // placements.hpp
 
@@ -93,6 +92,7 @@ struct Config {
   int kv_heads = 0;    // heads of k and v (GQA); 0: as many as heads
   int head_dim = 0;    // D; 0: channels / heads
   int channels = 128;  // C
+  int embedding_channels = 0;  // E of a token, projected to C and back for the logits; 0: C
   int hidden = 0;      // F; 0: 4·C, or if gated 8/3·C rounded up to a multiple of 32
   int context = 256;   // longest sequence T
   int vocab_size = 0;  // V
@@ -101,6 +101,7 @@ struct Config {
   int experts_per_token = 2;       // k
   int shared_experts = 0;          // S that every token uses, in addition to its k
   bool router_renormalize = true;  // a token's k weights add up to 1
+  bool router_logit_bias = false;  // the router's logits have a learned bias (gpt-oss)
   float router_loss = .01f;        // weight of the load-balancing loss
   float router_z_loss = 0;         // weight of the router's z-loss
   float router_bias = 0;           // step of the bias that balances the selection of experts; 0: no bias
@@ -113,6 +114,7 @@ struct Config {
   float rope_factor = 1;                  // by which rope_scaling stretches positions
   int rope_original = 0;                  // context before the stretching; 0: `context`
   float rope_slow = 0, rope_fast = 0;     // turns in that context between which the stretching fades; 0: as usual
+  bool rope_truncate = true;              // yarn: the stretching fades between whole pairs
   std::string rope_short, rope_long;      // longrope: each pair's factor, as 1,1.05,2: for examples up to
                                           // rope_original, and for longer ones
   std::optional<double> rope_magnitude;   // factor on what RoPE rotates; open: as rope_scaling says
@@ -121,6 +123,7 @@ struct Config {
   std::optional<double> window_rope_theta;  // base in those layers, without scaling; open: the base of all
   float attention_cap = 0;                // scores become c·tanh(S/c); 0 is off
   std::optional<double> attention_scale;  // factor on q·k; open: D^-½
+  bool attention_sinks = false;           // a learned logit per head that takes weight from the keys (gpt-oss)
   OutputGate output_gate = OutputGate::none;
   std::optional<bool> head_scale;  // a learned factor on each head's output; open: as the placement says
   ValueResidual value_residual = ValueResidual::none;  // later layers mix in the first layer's values
@@ -164,6 +167,7 @@ struct Config {
     c.lora_shared.clear();
     return c;
   }
+  bool projects() const { return embedding_channels != channels; }
   bool gated() const { return is_gated(activation); }
   int experts_run() const { return experts > 0 ? experts_per_token + shared_experts : 1; }  // of one token
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }

@@ -52,6 +52,8 @@ constexpr Need<Config> kFades = {.met = [](const Config& c) {
                                    return c.rope_scaling == RopeScaling::llama3 || c.rope_scaling == RopeScaling::yarn;
                                  },
                                  .otherwise = "with {rope-scaling=}"};
+constexpr Need<Config> kYarn = {.met = [](const Config& c) { return c.rope_scaling == RopeScaling::yarn; },
+                                .otherwise = "with {rope-scaling=}"};
 constexpr Need<Config> kLong = {.met = [](const Config& c) { return c.rope_scaling == RopeScaling::longrope; },
                                 .otherwise = "with {rope-scaling=}"};
 constexpr Need<Config> kWindow = {.met = [](const Config& c) { return c.window > 0; }, .otherwise = "without {window}"};
@@ -78,6 +80,8 @@ std::vector<Field> sizes_and_wiring() {
        .high = 1 << 14, .derived_if_0 = true},
       {.name = "channels", .help = "residual stream width (C)", .member = &Config::channels, .low = 1,
        .high = 1 << 20, .exported = "hidden_size", .common = true},
+      {.name = "embedding-channels", .help = "token embedding width, projected to {channels} and back",
+       .member = &Config::embedding_channels, .high = 1 << 20, .derived_if_0 = true},
       {.name = "hidden", .help = "feed-forward width (default: 4 C; gated: 8/3 C)", .member = &Config::hidden,
        .high = 1 << 22, .derived_if_0 = true, .exported = "intermediate_size"},
       {.name = "context", .help = "context length (T, in tokens)", .member = &Config::context, .low = 1,
@@ -155,6 +159,8 @@ std::vector<Field> attention_and_positions() {
        .needs = {kRope, kFades}},
       {.name = "rope-fast", .help = "turns above which nothing is stretched", .member = &Config::rope_fast,
        .high = 1e6, .derived_if_0 = true, .exported = kNotExported, .needs = {kRope, kFades}},
+      {.name = "rope-truncate", .help = "yarn fades between whole pairs", .member = &Config::rope_truncate,
+       .exported = kNotExported, .needs = {kRope, kYarn}},
       {.name = "rope-short", .help = "factor of each pair in examples up to {rope-original}",
        .member = &Config::rope_short, .exported = kNotExported, .needs = {kRope, kLong}},
       {.name = "rope-long", .help = "factor of each pair in longer examples", .member = &Config::rope_long,
@@ -173,6 +179,8 @@ std::vector<Field> attention_and_positions() {
        .high = 1e6},
       {.name = "attention-scale", .help = "attention score scale (default: 1/sqrt(head-dim))",
        .member = &Config::attention_scale, .low = 1e-6, .high = 1e3},
+      {.name = "attention-sinks", .help = "learned logit per head in the softmax, without a value",
+       .member = &Config::attention_sinks},
       {.name = "output-gate", .help = "sigmoid gate on the output of attention",
        .member = kChoice<&Config::output_gate, kOutputGates>},
       {.name = "head-scale", .help = "learned factor on each head (default: as {placement})",
@@ -192,6 +200,8 @@ std::vector<Field> experts() {
        .high = 256},
       {.name = "router-renormalize", .help = "make the weights of a token's experts sum to 1",
        .member = &Config::router_renormalize, .needs = {kExperts}},
+      {.name = "router-logit-bias", .help = "learned bias of the router's logits",
+       .member = &Config::router_logit_bias, .needs = {kExperts}},
       {.name = "router-loss", .help = "weight of the load-balancing loss (0: off)", .member = &Config::router_loss,
        .high = 1e3, .exported = kNotExported, .needs = {kExperts}, .training = true},
       {.name = "router-z-loss", .help = "weight of the router's z-loss (ST-MoE: 1e-3; 0: off)",

@@ -153,13 +153,14 @@ Start weight_start(const Config& config, Role role, int out, int in) {
   double deviation = row.std;
   if (row.base == Base::xavier) deviation = std::sqrt(2.0 / (double(in) + out));
   if (row.base == Base::small) deviation = std::sqrt(2.0 / (5.0 * config.channels));
-  if (role != Role::router && (role != Role::qk || row.qk_gain)) deviation *= *config.init_gain;
+  const bool in_branch = role != Role::router && role != Role::projection;
+  if (in_branch && (role != Role::qk || row.qk_gain)) deviation *= *config.init_gain;
   if (*config.residual_gain && output) deviation /= std::sqrt(2.0 * config.n_layer);
   return {0, static_cast<float>(deviation)};
 }
 
 bool has_bias(const Config& config, Role role) {
-  if (role == Role::router) return false;
+  if (role == Role::router || role == Role::projection) return false;
   if (role == Role::o) return *config.o_bias;
   return role == Role::qk || role == Role::v ? *config.qkv_bias : config.bias;
 }

@@ -28,6 +28,7 @@ struct Start {
 // The part of the model that a tensor belongs to. Biases and activations have the role of the matrix they follow.
 enum class Role {
   embedding,    // token and position embeddings
+  projection,   // from a narrow embedding to the stream, and back before the classifier
   norm,         // its bias, its statistics, its output
   norm_gain,    //
   norm_scalar,  // alpha and shift of DyT and Derf

@@ -58,6 +58,7 @@ RopeAngles::RopeAngles(const Config& config, bool longer) : theta(config.rope_th
   slow = config.rope_slow;
   fast = config.rope_fast;
   magnitude = *config.rope_magnitude;
+  truncate = config.rope_truncate;
   if (scaling == RopeScaling::longrope) factors = rope_factors(longer ? config.rope_long : config.rope_short);
 }
 
@@ -91,8 +92,9 @@ double stretched_share(int i, double f, int R, const RopeAngles& a) {
     return 1 - std::clamp((turns - a.slow) / (a.fast - a.slow), 0., 1.);
   }
   if (a.scaling != RopeScaling::yarn) return 0;
-  const double first = std::max(std::floor(pair_with(a.fast, R, a)), 0.);
-  const double last = std::min(std::ceil(pair_with(a.slow, R, a)), R - 1.);
+  const double fast = pair_with(a.fast, R, a), slow = pair_with(a.slow, R, a);
+  const double first = std::max(a.truncate ? std::floor(fast) : fast, 0.);
+  const double last = std::min(a.truncate ? std::ceil(slow) : slow, R - 1.);
   return std::clamp((i - first) / (first == last ? .001 : last - first), 0., 1.);  // .001 as in the authors' program
 }
 

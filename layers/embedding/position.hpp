@@ -20,7 +20,8 @@
 //     linear    f/s  (Chen et al. 2023, arXiv 2306.15595)
 //     yarn      f/s for the pairs that make fewer than `slow` turns, f for those that make more than `fast`, and
 //               between these two pairs a mixture that is linear in i. The result is multiplied by `magnitude`, which
-//               is 0.1·ln s + 1  (Peng et al. 2023, arXiv 2309.00071, §3.2 and 3.4)
+//               is 0.1·ln s + 1  (Peng et al. 2023, arXiv 2309.00071, §3.2 and 3.4). If `truncate`, the two are
+//               rounded to whole pairs
 //     llama3    the same, with a mixture that is linear in n, and without a magnitude  (Llama 3.1, by transformers)
 //     dynamic   f up to the original context; beyond it programs differ, and train_gpt does not go there
 //     longrope  f divided by a factor of its own for each pair, from one list for examples up to the original context
@@ -60,6 +61,7 @@ struct RopeAngles {
   double theta;
   RopeScaling scaling = RopeScaling::none;
   double factor = 1, original = 0, slow = 0, fast = 0, magnitude = 1;
+  bool truncate = true;              // yarn fades between whole pairs
   std::vector<double> factors = {};  // longrope: of each pair
 
   RopeAngles(double theta) : theta(theta) {}

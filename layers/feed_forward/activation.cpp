@@ -68,6 +68,29 @@ struct Silu {
   }
 };
 
+// The SwiGLU of gpt-oss. NaN is kept, as above.
+struct ClampedSilu {
+  static constexpr float kSteep = 1.702f, kLimit = 7;
+  static Vec y(Vec x) {
+    const Vec gate = simd::min(all(kLimit), x);
+    return gate * simd::sigmoid(kSteep * gate);
+  }
+  static Pulled back(Vec d, Vec up, Vec x) {
+    const Vec gate = simd::min(all(kLimit), x), s = simd::sigmoid(kSteep * gate);
+    const Vec slope = s * (1.f + kSteep * gate * (1.f - s));
+    return {d * (gate * s), x > kLimit ? all(0) : d * up * slope};
+  }
+  static Vec factor(Vec up) { return simd::min(all(kLimit), simd::max(all(-kLimit), up)) + 1.f; }
+  static Vec factor_slope(Vec up) { return simd::abs(up) > kLimit ? all(0) : all(1); }
+};
+
+// What f(gate) is multiplied by: `up`, unless the curve says otherwise.
+template <class Curve>
+Vec factor(Vec up) {
+  if constexpr (requires { Curve::factor(up); }) return Curve::factor(up);
+  else return up;
+}
+
 // Calls f(row) for every row. An exponential costs about twenty elementary operations.
 template <class F>
 void each_row(int N, int width, F f) {
@@ -96,7 +119,7 @@ void gated_forward(float* y, const float* x, int N, int F) {
   each_row(N, F, [=](size_t n) {
     const float *gate = x + 2 * n * F, *up = gate + F;
     sweep(F, [=](int i, int lanes) {
-      store(y + n * F + i, Curve::y(load(gate + i, lanes)) * load(up + i, lanes), lanes);
+      store(y + n * F + i, Curve::y(load(gate + i, lanes)) * factor<Curve>(load(up + i, lanes)), lanes);
     });
   });
 }
@@ -107,7 +130,9 @@ void gated_backward(float* dx, const float* dy, const float* x, int N, int F) {
     const float *gate = x + 2 * n * F, *up = gate + F;
     float *dgate = dx + 2 * n * F, *dup = dgate + F;
     sweep(F, [=](int i, int lanes) {
-      const Pulled d = Curve::back(load(dy + n * F + i, lanes), load(up + i, lanes), load(gate + i, lanes));
+      const Vec u = load(up + i, lanes);
+      Pulled d = Curve::back(load(dy + n * F + i, lanes), factor<Curve>(u), load(gate + i, lanes));
+      if constexpr (requires { Curve::factor_slope(u); }) d.up *= Curve::factor_slope(u);
       store(dgate + i, d.x, lanes);
       store(dup + i, d.up, lanes);
     });
@@ -126,6 +151,7 @@ void with_curve(Activation kind, F f) {
     case Activation::relu2: return f(Relu2{});
     case Activation::silu:
     case Activation::swiglu: return f(Silu{});
+    case Activation::swiglu_clamped: return f(ClampedSilu{});
   }
 }
 

@@ -8,6 +8,8 @@
 //     (relu: Nair & Hinton 2010; the others: Hendrycks & Gimpel 2016, arXiv 1606.08415)
 //   gated, x (N,2F) = gate|up → y (N,F), y = f(gate)·up:  dup = dy·f(gate)   dgate = dy·up·f'(gate)
 //   geglu, geglu-tanh, swiglu      f = gelu, gelu-tanh (Gemma), silu      (Shazeer 2020, arXiv 2002.05202, eq. 6)
+//   swiglu-clamped                 y = f(g)·(u + 1), f(x) = x·σ(1.702 x), g = min(gate, 7), u = up clamped to ±7
+//                                  beyond a limit the derivative is 0       (gpt-oss: OpenAI 2025, arXiv 2508.10925)
 //   saves      nothing: the caller still holds x
 
 #include "layers/config/config.hpp"

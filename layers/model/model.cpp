@@ -15,16 +15,20 @@
 // ---- tensors ---------------------------------------------------------------------------------------------
 
 ModelTensors declare_model(Layout& layout, const Config& config) {
-  const int V = config.vocab_size, C = config.channels;
-  const Start embedding = weight_start(config, Role::embedding, V, C);
+  const int V = config.vocab_size, C = config.channels, E = config.embedding_channels;
+  const Start embedding = weight_start(config, Role::embedding, V, E);
   ModelTensors p;
-  p.token = layout.take_matrix({{"embedding.token.weight", Role::embedding, {V, C}, embedding}});
+  p.token = layout.take_matrix({{"embedding.token.weight", Role::embedding, {V, E}, embedding}});
+  if (config.projects())
+    p.project_in = declare_linear(layout, config, "embedding", {{"project", Role::projection, C}}, E);
   if (config.position == Position::learned)
     p.position = layout.take("embedding.position.weight", Role::embedding, {config.context, C}, embedding);
   if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm", C);
   for (int l = 0; l < config.n_layer; ++l) p.blocks.push_back(declare_block(layout, config, l));
   if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", C);
-  if (!config.tied) p.head = layout.take_matrix({{"head.weight", Role::classifier, {V, C}, embedding}});
+  if (config.projects())
+    p.project_out = declare_linear(layout, config, "head", {{"project", Role::projection, E}}, C);
+  if (!config.tied) p.head = layout.take_matrix({{"head.weight", Role::classifier, {V, E}, embedding}});
   if (config.head_bias) p.head_bias = layout.take("head.bias", Role::classifier, {V});
   return p;
 }
@@ -125,14 +129,15 @@ void initialize(Model& model, uint64_t seed) {
 
 // B·T and T·C fit into ints, because a larger step would not fit into any machine's memory.
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training) {
-  const int C = config.channels, V = config.vocab_size;
+  const int C = config.channels, E = config.embedding_channels, V = config.vocab_size;
   constexpr size_t kMost = 0x7fffffff;
-  const size_t S = static_cast<size_t>(stream_count(config));
-  if (checked_product({S, size_t(B), size_t(T)}) > kMost || checked_product({size_t(T), size_t(C)}) > kMost)
+  const size_t S = static_cast<size_t>(stream_count(config)), widest = static_cast<size_t>(std::max(C, E));
+  if (checked_product({S, size_t(B), size_t(T)}) > kMost || checked_product({size_t(T), widest}) > kMost)
     throw std::overflow_error("a batch of " + std::to_string(B) + " x " + std::to_string(T) +
                               " tokens is too large: lower the batch or the context");
   const int N = B * T;
   Activations a;
+  if (config.projects()) a.token = layout.take("embedding.token", Role::projection, {N, E});
   a.embedded = layout.take("embedding", Role::embedding, {N, C});
   a.x = a.embedded;
   if (config.embedding_norm) {
@@ -144,10 +149,12 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
   for (int l = 0; l < config.n_layer; ++l)
     a.blocks.push_back(declare_block_saved(layout, config, l, B, T, training));
   a.end = declare_streams_end(layout, config, N);
+  if (config.projects()) a.narrow = layout.take("head.project", Role::projection, {N, E});
   a.losses = layout.take("loss", Role::classifier, {N});
   a.logits = layout.take("scratch.logits", Role::logits, {classifier_rows(N, V), V});
   a.carried = declare_carried(layout, config, a.x, N, training);
   if (training) a.d = layout.take("scratch.gradient", Role::scratch, {wide, C});
+  if (training && config.projects()) a.dnarrow = layout.take("scratch.narrow_gradient", Role::scratch, {N, E});
   a.scratch = declare_block_scratch(layout, config, B, T, training);
   a.table = layout.table();
   return a;
@@ -176,14 +183,22 @@ BlockContext block_context(const Model& model, const Activations& a, const Batch
 // A block's x is the previous block's y.
 const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.streams : a.blocks[layer - 1].ffn.y; }
 
-// Runs everything below the classifier and returns the classifier's input (N,C).
+// Writes the embedding of each token (N,C), without its position.
+void embed(const Model& model, const Activations& a, const int* tokens, int N) {
+  const int C = model.config.channels, E = model.config.embedding_channels;
+  const auto [weight, numbers] = model.p.token;
+  embedding_forward(a.token ? a.token : a.embedded, tokens, weight, N, E,
+                    static_cast<float>(*model.config.embedding_scale), numbers);
+  if (a.token) linear_forward(a.embedded, a.token, model.p.project_in, {N, E, C});
+}
+
+// Runs everything below the head and returns the end of the stream (N,C).
 const float* forward(const Model& model, const Activations& a, const int* tokens, BlockContext context,
                      const ModelCache* cache, int first = 0) {
   const Config& config = model.config;
   const int B = context.B, T = context.T, N = B * T, C = config.channels, past = cache ? cache->past : 0;
 
-  const auto [weight, numbers] = model.p.token;
-  embedding_forward(a.embedded, tokens, weight, N, C, static_cast<float>(*config.embedding_scale), numbers);
+  embed(model, a, tokens, N);
   const float* positions = model.p.position ? model.p.position : model.sinusoids.get();
   if (positions) position_forward(a.embedded, positions, {B, T, past, context.begins}, C);
   norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C, context.training);
@@ -196,6 +211,13 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
     block_forward(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
   }
   return streams_end(a.end, input_of(a, config.n_layer), model.p.final_norm, N, C, context.training);
+}
+
+// Returns the classifier's input (N,E) from the end of the stream.
+const float* narrowed(const Model& model, const Activations& a, const float* h, int N) {
+  if (!a.narrow) return h;
+  linear_forward(a.narrow, h, model.p.project_out, {N, model.config.channels, model.config.embedding_channels});
+  return a.narrow;
 }
 
 // The classifier's parameters, or their gradients.
@@ -218,19 +240,43 @@ const float* model_features(const Model& model, const Activations& a, const Batc
 }
 
 void batch_logits(float* logits, const Model& model, const Activations& a, const Batch& batch) {
-  const float* h = model_features(model, a, batch);
-  head_forward(logits, h, head_of(model, model.p), batch.B * batch.T, model.config.channels, model.config.vocab_size);
+  const int N = batch.B * batch.T;
+  const float* h = narrowed(model, a, model_features(model, a, batch), N);
+  head_forward(logits, h, head_of(model, model.p), N, model.config.embedding_channels, model.config.vocab_size);
 }
 
 double model_loss(const Model& model, const Activations& a, const Batch& batch) {
   const int N = batch.B * batch.T;
-  const float* h = model_features(model, a, batch);
+  const float* h = narrowed(model, a, model_features(model, a, batch), N);
   classifier({a.losses, a.logits}, nullptr, {}, h, head_of(model, model.p), batch.targets, 1,
-             {N, model.config.channels, model.config.vocab_size});
+             {N, model.config.embedding_channels, model.config.vocab_size});
   return sum(a.losses, N);
 }
 
 // ---- backward --------------------------------------------------------------------------------------------
+
+namespace {
+
+// Computes the losses, and writes the gradient of the end of the stream, h.
+void head_backward(Model& model, const Activations& a, const float* h, const Batch& batch, float scale) {
+  const Config& config = model.config;
+  const int N = batch.B * batch.T, C = config.channels, E = config.embedding_channels;
+  float* d = a.narrow ? a.dnarrow : a.d;
+  classifier({a.losses, a.logits}, d, head_of(model, model.g), narrowed(model, a, h, N), head_of(model, model.p),
+             batch.targets, scale, {N, E, config.vocab_size});
+  if (a.narrow) linear_backward(a.d, model.g.project_out, d, h, model.p.project_out, {N, C, E});
+}
+
+// Reads the gradient of the embedding of each token, without its position.
+void embed_backward(Model& model, const Activations& a, const int* tokens, int N) {
+  const int C = model.config.channels, E = model.config.embedding_channels;
+  if (a.token) linear_backward(a.dnarrow, model.g.project_in, a.d, a.token, model.p.project_in, {N, E, C});
+  if (model.g.token)
+    embedding_backward(model.g.token, tokens, a.token ? a.dnarrow : a.d, N, E,
+                       static_cast<float>(*model.config.embedding_scale));
+}
+
+}  // namespace
 
 double model_loss_and_gradients(Model& model, const Activations& a, const Batch& batch, LossScale scale,
                                 const Dropout& dropout, Observer* observer) {
@@ -243,8 +289,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   const float* h = forward(model, a, batch.tokens, context, nullptr);
 
   float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding
-  classifier({a.losses, a.logits}, d, head_of(model, model.g), h, head_of(model, model.p), batch.targets,
-             scale.targets, {N, C, config.vocab_size});
+  head_backward(model, a, h, batch, scale.targets);
   if (observer) observer->outside(a, input_of(a, config.n_layer), batch);
   streams_end_backward(d, model.g.final_norm, input_of(a, config.n_layer), a.end, model.p.final_norm, N, C);
   context.load = nullptr;  // the experts' choices have been counted
@@ -259,8 +304,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
   norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);
   if (model.g.position) learned_position_backward(model.g.position, d, context.positions(), C);
-  if (model.g.token)
-    embedding_backward(model.g.token, batch.tokens, d, N, C, static_cast<float>(*config.embedding_scale));
+  embed_backward(model, a, batch.tokens, N);
   return sum(a.losses, N);
 }
 
@@ -278,11 +322,12 @@ float* ModelCache::layer(const Config& config, int l, int first) const {
 
 void model_logits(float* logits, const Model& model, const Activations& a, const ModelCache& cache, const int* tokens,
                   int B, int T, int first) {
-  const int C = model.config.channels, V = model.config.vocab_size;
-  const float* h = forward(model, a, tokens, block_context(model, a, {tokens, nullptr, B, T}, {}), &cache, first);
+  const int E = model.config.embedding_channels, V = model.config.vocab_size;
+  const BlockContext context = block_context(model, a, {tokens, nullptr, B, T}, {});
+  const float* h = narrowed(model, a, forward(model, a, tokens, context, &cache, first), B * T);
   const int together = T == 1 ? B : 1;  // the last rows of longer pieces are not contiguous
   for (int b = 0; b < B; b += together)
-    head_forward(logits + size_t(b) * V, h + (size_t(b + 1) * T - 1) * C, head_of(model, model.p), together, C, V);
+    head_forward(logits + size_t(b) * V, h + (size_t(b + 1) * T - 1) * E, head_of(model, model.p), together, E, V);
 }
 
 const float* model_logits(const Model& model, const Activations& a, ModelCache& cache, const int* tokens, int T) {

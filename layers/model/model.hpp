@@ -11,12 +11,14 @@
 
 // Parameters, or their gradients.
 struct ModelTensors {
-  Matrix token;               // (V,C)
+  Matrix token;               // (V,E), E being C unless the embedding is projected
+  Linear project_in;          // (C,E), if it is
   float* position = nullptr;  // (context,C), learned positions only
   Norm embedding_norm;        // if enabled
   std::vector<Block> blocks;
   Norm final_norm;            // if the placement has one
-  Matrix head;                // (V,C), null if tied to `token`
+  Linear project_out;         // (E,C), if the embedding is projected
+  Matrix head;                // (V,E), null if tied to `token`
   float* head_bias = nullptr;  // (V), if enabled
 };
 ModelTensors declare_model(Layout& layout, const Config& config);
@@ -61,14 +63,17 @@ struct Activations {
   std::vector<TensorSpec> table;
   Buffer buffer;
 
+  float* token = nullptr;                   // (N,E) before its projection, else null
   float *embedded = nullptr, *x = nullptr;  // (N,C) token + position; after its norm
   float* streams = nullptr;                 // (S,N,C) the first block's input; x if there is one stream
   NormSaved embedding_norm;
   std::vector<BlockSaved> blocks;
-  StreamsEnd end;           // its h (N,C) is the classifier's input
+  StreamsEnd end;           // its h (N,C) is the classifier's input, unless that is narrow
+  float* narrow = nullptr;  // (N,E) that input if the embedding is projected, else null
   float* losses = nullptr;  // (N)
   float* logits = nullptr;  // (classifier_rows, V)
   float* d = nullptr;       // (S,N,C) the gradient of the stream
+  float* dnarrow = nullptr;  // (N,E) the gradient of token and narrow, one after the other
   Carried carried;
   BlockScratch scratch;
 };
@@ -90,7 +95,7 @@ double model_loss(const Model& model, const Activations& activations, const Batc
 // Writes the logits (N,V) of all rows, capped if the model caps them. batch.targets may be null.
 void batch_logits(float* logits, const Model& model, const Activations& activations, const Batch& batch);
 
-// Returns the classifier's input (N,C), a part of the activations.
+// Returns the end of the stream (N,C), a part of the activations. The classifier reads it, or its projection.
 const float* model_features(const Model& model, const Activations& activations, const Batch& batch);
 
 // Called during the backward pass. May change only complete gradients: later layers have them.

@@ -36,6 +36,11 @@ void falcon(Config& c, BlockForm block) {
   c.norm_bias = true;
 }
 
+void window_in_every_other_layer(Config& c, int window) {
+  c.window = window;
+  c.window_layers = "1 of 2";
+}
+
 struct Size {
   const char *name, *note;
   int L, H, KV, D, C, F, T, V;  // 0: derived by resolve()
@@ -73,11 +78,12 @@ std::vector<Family> families() {
         {"125M", "GPT-3 Small", 12, 12, 0, 0, 768, 0, 2048, 50257},
         {"175B", "GPT-3", 96, 96, 0, 0, 12288, 0, 2048, 50257}}},
 
-      // The only OPT with its norms after the branches.
+      // The only OPT with its norms after the branches and a narrow embedding.
       {"opt-350m", [](Config& c) { c.placement = "post"; c.activation = Activation::relu; },
        "Zhang et al. 2022, arXiv 2205.01068; facebook/opt-350m/config.json",
-       "token embeddings 512 wide, projected to 1024 and back: here they are as wide as the stream",
-       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0}, {"350M", "", 24, 16, 0, 0, 1024, 0, 2048, 50272}}},
+       kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0, [](Config& c) { c.embedding_channels = 64; }},
+        {"350M", "", 24, 16, 0, 0, 1024, 0, 2048, 50272, [](Config& c) { c.embedding_channels = 512; }}}},
 
       {"llama", [](Config& c) { llama(c, 1e-6f); },
        "Touvron et al. 2023, arXiv 2302.13971; LlamaConfig's defaults", kNothing,
@@ -194,8 +200,7 @@ std::vector<Family> families() {
          c.placement = "sandwich";
          c.norm_unit_offset = true;
          c.activation = Activation::geglu_tanh;
-         c.window = 4096;
-         c.window_layers = "1 of 2";
+         window_in_every_other_layer(c, 4096);
          c.attention_cap = 50;
          c.logit_cap = 30;
          c.tied = c.root_embedding_scale = true;
@@ -239,6 +244,26 @@ std::vector<Family> families() {
        "Muennighoff et al. 2024, arXiv 2409.02060; allenai/OLMoE-1B-7B-0924/config.json", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 32, 256, 0, kFewExperts},
         {"7B", "of which 1B are active", 16, 16, 0, 0, 2048, 1024, 4096, 50304}}},
+
+      {"gpt-oss",
+       [](Config& c) {
+         llama(c, 1e-5f, 150000);
+         c.bias = c.attention_sinks = c.router_logit_bias = true;
+         c.activation = Activation::swiglu_clamped;
+         window_in_every_other_layer(c, 128);
+         c.rope_scaling = RopeScaling::yarn;
+         c.rope_factor = 32;
+         c.rope_original = 4096;
+         c.rope_truncate = false;
+         c.experts = 32;
+         c.experts_per_token = 4;
+       },
+       "OpenAI 2025, arXiv 2508.10925; openai/gpt-oss-20b/config.json, GptOssConfig's defaults", kNothing,
+       {{"nano", kLaptop, 4, 4, 2, 0, 128, 32, 256, 0,
+         [](Config& c) { c.experts = 16; c.window = 64; c.rope_factor = 4; c.rope_original = 64; }},
+        {"20B", "of which 3.6B are active", 24, 64, 8, 64, 2880, 2880, 131072, 201088},
+        {"120B", "of which 5.1B are active", 36, 64, 8, 64, 2880, 2880, 131072, 201088,
+         [](Config& c) { c.experts = 128; }}}},
 
       {"olmo",
        [](Config& c) {

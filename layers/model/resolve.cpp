@@ -117,6 +117,7 @@ const std::vector<Contradiction>& contradictions() {
 
 // Sizes of heads and of the feed-forward layer.
 void close_sizes(Config& c) {
+  if (c.embedding_channels == 0) c.embedding_channels = c.channels;
   if (c.kv_heads == 0) c.kv_heads = c.n_head;
   require(c.kv_heads > 0 && c.n_head % c.kv_heads == 0,
           "{kv-heads} " + std::to_string(c.kv_heads) + " does not divide {heads} " + std::to_string(c.n_head) +

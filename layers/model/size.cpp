@@ -59,11 +59,21 @@ size_t count_parameters(const Config& config) {
   return count_parameters(layout.table());
 }
 
+namespace {
+
+// The classifier, and the projections of a narrow embedding.
+double multiply_adds_of_ends(const Config& c) {
+  const double E = c.embedding_channels;
+  return c.vocab_size * E + (c.projects() ? 2 * E * c.channels : 0);
+}
+
+}  // namespace
+
 double flops_per_token(const Config& c) {
   const double C = c.channels, F = c.hidden, width = static_cast<double>(c.n_head) * c.head_dim;
-  const double qkv = double(c.qkv_width() + c.gate_width()) * C, o = width * C, classifier = c.vocab_size * C;
+  const double qkv = double(c.qkv_width() + c.gate_width()) * C, o = width * C;
   const double ffn = c.experts_run() * (c.gated() ? 3 : 2) * F * C + c.experts * C;
-  double multiply_adds = c.n_layer * (qkv + o + ffn + 2 * multiply_adds_of_streams(c)) + classifier;
+  double multiply_adds = c.n_layer * (qkv + o + ffn + 2 * multiply_adds_of_streams(c)) + multiply_adds_of_ends(c);
   for (int l = 0; l < c.n_layer; ++l) multiply_adds += 2 * width * keys_seen(c, l);  // q·k and P·v
   return 3 * 2 * multiply_adds;
 }
@@ -85,7 +95,8 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
   double frozen = 0;  // multiply-adds
   for (const TensorSpec& spec : table) {
     const bool classifies = spec.role == Role::classifier || (config.tied && spec.name == "embedding.token.weight");
-    if (spec.trained || spec.shape.size() != 2 || (spec.layer == kOutside && !classifies)) continue;
+    const bool multiplies = spec.layer != kOutside || classifies || spec.role == Role::projection;
+    if (spec.trained || spec.shape.size() != 2 || !multiplies) continue;
     if (spec.role == Role::streams) frozen += multiply_adds_of_streams(config) - multiply_adds_of_mixing(config);
     else if (!is_idle(spec, config)) frozen += static_cast<double>(spec.size());
   }
@@ -97,7 +108,7 @@ double flops_run_again(const Config& c) {
   const double up = (c.gated() ? 2 : 1) * matrix + double(c.experts) * c.channels;
   const double reads = multiply_adds_of_streams(c) - multiply_adds_of_mixing(c) * (1 - 1. / (stream_count(c) + 2));
   if (c.recompute != Recompute::full) return c.recompute == Recompute::none ? 0 : 2 * c.n_layer * (up + 2 * reads);
-  double multiply_adds = flops_per_token(c) / 6 - double(c.vocab_size) * c.channels;
+  double multiply_adds = flops_per_token(c) / 6 - multiply_adds_of_ends(c);
   for (int l = 0; l < c.n_layer; ++l)
     if (!branch_saves_end(c, l, "ffn")) multiply_adds -= matrix;  // down
   return 2 * multiply_adds;

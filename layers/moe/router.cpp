@@ -39,6 +39,7 @@ Router declare_router(Layout& layout, const Config& config, const std::string& n
   const int E = config.experts, C = config.channels;
   p.linear.weight =
       layout.take(name + ".weight", Role::router, {E, C}, weight_start(config, Role::router, E, C));
+  if (config.router_logit_bias) p.linear.bias = layout.take(name + ".bias", Role::router, {E});
   if (config.router_bias > 0) p.bias = layout.take_untrained(name + "." + kBias, Role::router, {E}, 0);
   return p;
 }

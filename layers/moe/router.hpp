@@ -2,6 +2,7 @@
 // The router of a mixture of experts: which k of E experts a token uses, and with which weights.
 //   u (N,C)   weight (E,C)   l, s (N,E)   chosen, p (N,k)
 //   forward   l = u weightᵀ     s = softmax(l)     chosen: the k largest of s + bias, ties to the lower number
+//             l = u weightᵀ + another, learned bias     (gpt-oss: OpenAI 2025, arXiv 2508.10925)
 //             p_j = s_j / Σ of the chosen s     or p_j = s_j
 //             (Mixtral: Jiang et al. 2024, arXiv 2401.04088, §2.1; without the division: OLMoE, arXiv 2409.02060)
 //   backward  with t_j = p_j ∂L/∂p_j:   dl_i = [i chosen] t_i − q_i Σ t    q = p of the chosen, 0 for others; or s
@@ -21,7 +22,7 @@
 
 // Parameters, or their gradients.
 struct Router {
-  Linear linear;          // (E,C); its product is always float
+  Linear linear;          // (E,C), and a bias (E) if the model has one; its product is always float
   float* bias = nullptr;  // (E), read only by the choice; not trained by the optimizer
 };
 Router declare_router(Layout& layout, const Config& config, const std::string& name);

@@ -15,7 +15,8 @@ namespace textbook {
 //   relu       f = max(x, 0)                f' = 1 if x > 0
 //   relu2      f = max(x, 0)²               f' = 2·max(x, 0)
 //   silu       f = x·σ(x)                   f' = σ + x·σ(1 − σ)
-// geglu, geglu-tanh and swiglu apply gelu, gelu-tanh and silu to their gate.
+// geglu, geglu-tanh and swiglu apply gelu, gelu-tanh and silu to their gate. swiglu-clamped has a curve of its own:
+//   g = min(x, 7)    f = g·σ(1.702 g)       f' = σ + 1.702 g·σ(1 − σ), and 0 for x > 7
 
 template <class Number>
 struct Curve {
@@ -35,8 +36,22 @@ Curve<Number> curve(Number x, Activation kind) {
   }
   if (kind == Activation::relu) return std::real(x) <= 0 ? Curve<Number>{0, 0} : Curve<Number>{x, x / x};
   if (kind == Activation::relu2) return std::real(x) <= 0 ? Curve<Number>{0, 0} : Curve<Number>{x * x, Number(2) * x};
+  if (kind == Activation::swiglu_clamped) {
+    const bool beyond = std::real(x) > 7;
+    const Number g = beyond ? Number(7) : x, steep = 1.702, s = one / (one + std::exp(-steep * g));
+    return {g * s, beyond ? Number(0) : s + steep * g * s * (one - s)};
+  }
   const Number sigmoid = one / (one + std::exp(-x));
   return {x * sigmoid, sigmoid + x * sigmoid * (one - sigmoid)};
+}
+
+// What f(gate) is multiplied by, and its derivative: up and 1. In swiglu-clamped it is up + 1, with up clamped to ±7.
+template <class Number>
+Curve<Number> factor(Number up, Activation kind) {
+  if (kind != Activation::swiglu_clamped) return {up, 1};
+  const double u = std::real(up);
+  if (std::abs(u) > 7) return {u > 0 ? 8. : -6., 0};
+  return {up + Number(1), 1};
 }
 
 // ---- the layer -----------------------------------------------------------------------------------------------
@@ -44,15 +59,16 @@ Curve<Number> curve(Number x, Activation kind) {
 //   gelu, gelu-tanh, relu, relu2, silu  x (N,F) → y (N,F)
 //     forward   y = f(x)
 //     backward  dx = dy·f'(x)
-//   geglu, geglu-tanh, swiglu           x (N,2F) = gate|up → y (N,F)
+//   the gated ones                      x (N,2F) = gate|up → y (N,F)
 //     forward   y = f(gate)·up
 //     backward  dup = dy·f(gate)        dgate = dy·up·f'(gate)
+//   swiglu-clamped has factor(up) in place of up, and dup = dy·f(gate)·factor'(up)
 
 template <class Number>
 void activation_forward(Number* y, const Number* x, Activation kind, size_t N, size_t F) {
   const bool gated = is_gated(kind);
   for (size_t n = 0; n < N; ++n, y += F, x += gated ? 2 * F : F)
-    for (size_t i = 0; i < F; ++i) y[i] = curve(x[i], kind).y * (gated ? x[F + i] : Number(1));
+    for (size_t i = 0; i < F; ++i) y[i] = curve(x[i], kind).y * (gated ? factor(x[F + i], kind).y : Number(1));
 }
 
 template <class Number>
@@ -61,8 +77,9 @@ void activation_backward(Number* dx, const Number* dy, const Number* x, Activati
   for (size_t n = 0; n < N; ++n, dy += F, x += gated ? 2 * F : F, dx += gated ? 2 * F : F)
     for (size_t i = 0; i < F; ++i) {
       const auto [y, slope] = curve(x[i], kind);
-      dx[i] = dy[i] * slope * (gated ? x[F + i] : Number(1));  // y = f(x), or f(gate)·up
-      if (gated) dx[F + i] = dy[i] * y;                        // y = f(gate)·up
+      const Curve<Number> up = gated ? factor(x[F + i], kind) : Curve<Number>{1, 0};
+      dx[i] = dy[i] * slope * up.y;                 // y = f(x), or f(gate)·up
+      if (gated) dx[F + i] = dy[i] * y * up.slope;  // y = f(gate)·up
     }
 }
 

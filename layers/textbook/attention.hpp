@@ -15,15 +15,18 @@ namespace textbook {
 //   forward   p[i] = exp(x[i]) / Σⱼ exp(x[j])
 //   backward  dx = p·(dp − Σⱼ p[j]·dp[j])
 // Subtracting the largest x first does not change p, and keeps exp from overflowing. p may be x, and dx may be dp.
+// With a sink, the row has one more x, whose p is left out: the others sum to less than 1. Its dp is 0, so backward
+// holds as it is.
 
 template <class Number>
-void softmax_forward(Number* p, const Number* x, size_t n) {
-  Number top = x[0], sum = 0;
-  for (size_t i = 1; i < n; ++i) top = larger(top, x[i]);
+void softmax_forward(Number* p, const Number* x, size_t n, const Number* sink = nullptr) {
+  Number top = sink ? *sink : x[0], sum = 0;
+  for (size_t i = 0; i < n; ++i) top = larger(top, x[i]);
   for (size_t i = 0; i < n; ++i) {
     p[i] = std::exp(x[i] - top);
     sum += p[i];
   }
+  if (sink) sum += std::exp(*sink - top);
   for (size_t i = 0; i < n; ++i) p[i] /= sum;
 }
 
@@ -83,7 +86,8 @@ Number score_slope(const Number* q, const Number* k, size_t D, const Scoring& sc
 //   forward   S[i,j] = s·q[i]·k[j] for j ≤ i      P = softmax over j     out[i] = Σⱼ m[i,j]·P[i,j]·v[j]
 //   backward  dv[j] = Σᵢ m[i,j]·P[i,j]·dout[i]    dP[i,j] = m[i,j]·dout[i]·v[j]     dS = P·(dP − Σⱼ P·dP)
 //             dq[i] = s·Σⱼ dS[i,j]·k[j]           dk[j] = s·Σᵢ dS[i,j]·q[i]
-// `Scoring` can set another s than 1/√D, cap the scores, add ALiBi and limit the keys to a window or an example.
+// `Scoring` can set another s than 1/√D, cap the scores, add ALiBi and limit the keys to a window or an example. sinks
+// (H), if given, has one more score for each row of a head.
 
 struct AttentionShape {
   size_t B, T, H, KV, D;
@@ -91,7 +95,7 @@ struct AttentionShape {
 
 template <class Number>
 void attention_forward(Number* out, Number* P, const Number* qkv, const Number* multiplier,
-                       const AttentionShape& shape, const Scoring& scoring = {}) {
+                       const AttentionShape& shape, const Scoring& scoring = {}, const Number* sinks = nullptr) {
   const size_t B = shape.B, T = shape.T, H = shape.H, KV = shape.KV, D = shape.D;
   std::fill_n(P, B * H * T * T, Number(0));
   std::fill_n(out, B * T * H * D, Number(0));
@@ -101,7 +105,7 @@ void attention_forward(Number* out, Number* P, const Number* qkv, const Number* 
     const size_t first = scoring.first_key(b, i, T);
     Number *p = P + row * T, *y = out + ((b * T + i) * H + h) * D;
     for (size_t j = first; j <= i; ++j) p[j] = score(qkv + at(i, h), qkv + at(j, key), D, h, i - j, scoring);
-    softmax_forward(p + first, p + first, i + 1 - first);
+    softmax_forward(p + first, p + first, i + 1 - first, sinks ? sinks + h : nullptr);
     for (size_t j = first; j <= i; ++j)
       add(y, (multiplier ? multiplier[row * T + j] : Number(1)) * p[j], qkv + at(j, value), D);
   }
@@ -128,6 +132,24 @@ void attention_backward(Number* dqkv, const Number* dout, const Number* P, const
       add(dqkv + at(i, h), dS[j], qkv + at(j, key), D);  // S[i,j] = s·q[i]·k[j]
       add(dqkv + at(j, key), dS[j], qkv + at(i, h), D);  // S[i,j] = s·q[i]·k[j]
     }
+  }
+}
+
+// ---- sinks ---------------------------------------------------------------------------------------------------
+
+// The gradients of the sinks. attention_backward holds as it is.
+//   out (B,T,H·D)   P (B,H,T,T)   dsinks (H)
+//   backward  dsinks[h] += Σᵢ p·(0 − Δ[i])    p = 1 − Σⱼ P[i,j], the sink's weight    Δ[i] = Σⱼ P·dP = dout[i]·out[i]
+
+template <class Number>
+void sinks_backward(Number* dsinks, const Number* dout, const Number* out, const Number* P,
+                    const AttentionShape& shape) {
+  const size_t T = shape.T, H = shape.H, D = shape.D;
+  for (size_t row = 0; row < shape.B * H * T; ++row) {
+    const size_t i = row % T, h = row / T % H, b = row / T / H, at = ((b * T + i) * H + h) * D;
+    Number p = 1;
+    for (size_t j = 0; j <= i; ++j) p -= P[row * T + j];
+    dsinks[h] -= p * dot(dout + at, out + at, D);
   }
 }
 

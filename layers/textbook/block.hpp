@@ -259,6 +259,7 @@ struct Attention {
   std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, DropoutSite::attention_out, s.B, s.T, s.C);
   std::vector<Number> qkv = {}, P = {}, mixed = {}, gate = {}, gated = {}, scaled = {}, normed = {};
   const float* factors = block.attention.head_scale.weight;  // one for each head, or null
+  const float* sinks = block.attention.sinks;                // the same
 
   void forward(Number* f, const Number* u) {
     qkv.resize(s.N * s.qkv());
@@ -269,7 +270,8 @@ struct Attention {
     queries_keys.forward(qkv.data());
     value_residual.forward(qkv.data());
     scoring.begins = pass.begins;
-    attention_forward(mixed.data(), P.data(), qkv.data(), m.data(), {s.B, s.T, s.H, s.KV, s.D}, scoring);
+    attention_forward(mixed.data(), P.data(), qkv.data(), m.data(), {s.B, s.T, s.H, s.KV, s.D}, scoring,
+                      pass.p.at(sinks));
     gate.resize(s.N * to_gate.O);
     gated = mixed;
     if (gates) to_gate.forward(gate.data(), u);
@@ -293,6 +295,8 @@ struct Attention {
     if (gates)
       output_gate_backward(dmixed.data(), dgate.data(), mixed.data(), gate.data(), s.N, s.H, s.D, headwise);
     if (gates) to_gate.backward(du_gate.data(), dgate.data(), u);
+    if (sinks)
+      sinks_backward(pass.g.at(sinks), dmixed.data(), mixed.data(), P.data(), {s.B, s.T, s.H, s.KV, s.D});
     attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), m.data(), {s.B, s.T, s.H, s.KV, s.D},
                        scoring);
     value_residual.backward(dqkv.data());

@@ -15,7 +15,8 @@ namespace textbook {
 
 // Embedding: from the tokens to the input of the first block.
 //   tokens (N)   x (N,C)
-//   forward   token embedding → + positional encoding → norm, if the model has one → dropout
+//   forward   token embedding (N,E) → projection to C channels, if E is not C → + positional encoding
+//             → norm, if the model has one → dropout
 //   backward  the same in reverse; d holds dx and is overwritten
 
 template <class Number>
@@ -23,12 +24,16 @@ struct Embedding {
   Pass<Number>& pass;
   Sizes s = pass.sizes;
   const ModelTensors& t = pass.p.model.p;
+  size_t E = pass.config.embedding_channels;
+  LinearModule<Number> project = {pass, t.project_in, E, s.C};
   NormModule<Number> norm = {pass, t.embedding_norm, s.C};
   std::vector<Number> on_x = row_multipliers<Number>(pass.dropout, 0, DropoutSite::embedding, s.B, s.T, s.C);
-  std::vector<Number> embedded = std::vector<Number>(s.N * s.C);
+  std::vector<Number> token = std::vector<Number>(s.N * E), embedded = std::vector<Number>(s.N * s.C);
 
   void forward(Number* x, const int* tokens) {
-    embedding_forward(embedded.data(), tokens, pass.p.at(t.token), s.N, s.C, *pass.config.embedding_scale);
+    embedding_forward(token.data(), tokens, pass.p.at(t.token), s.N, E, *pass.config.embedding_scale);
+    if (E != s.C) project.forward(embedded.data(), token.data());
+    else embedded = token;
     if (t.position) learned_position_forward(embedded.data(), pass.p.at(t.position), pass.positions(), s.C);
     if (pass.config.position == Position::sinusoidal)
       sinusoidal_position_forward(embedded.data(), pass.positions(), s.C);
@@ -37,11 +42,13 @@ struct Embedding {
   }
 
   void backward(Number* d, const int* tokens) {
-    std::vector<Number> dembedded(s.N * s.C);
+    std::vector<Number> dembedded(s.N * s.C), dtoken(s.N * E);
     dropout_backward(d, on_x.data(), s.N * s.C);
     norm.backward(dembedded.data(), d, embedded.data());
     if (t.position) learned_position_backward(pass.g.at(t.position), dembedded.data(), pass.positions(), s.C);
-    embedding_backward(pass.g.at(t.token), tokens, dembedded.data(), s.N, s.C, *pass.config.embedding_scale);
+    if (E != s.C) project.backward(dtoken.data(), dembedded.data(), token.data());
+    else dtoken = dembedded;
+    embedding_backward(pass.g.at(t.token), tokens, dtoken.data(), s.N, E, *pass.config.embedding_scale);
   }
 };
 
@@ -49,8 +56,8 @@ struct Embedding {
 
 // Head: from the output of the last block to the loss.
 //   x (S,N,C)   targets (N)
-//   forward   x → sum of the streams → final norm → logits (N,V), scaled → soft cap, if the model has one → sum of the
-//             losses
+//   forward   x → sum of the streams → final norm → projection to E channels, if E is not C → logits (N,V), scaled
+//             → soft cap, if the model has one → sum of the losses
 //   backward  the same in reverse, for of_loss · (the sum + the z-loss, if the model has one)
 // ResiDual: x[0] + final norm(x[1]) in place of the sum and its norm.
 
@@ -61,9 +68,11 @@ struct Head {
   const ModelTensors& t = pass.p.model.p;
   ::Linear w = {t.head ? t.head : t.token, t.head_bias};  // tied: the token embedding
   double scale = pass.config.logit_scale, cap = pass.config.logit_cap, z_loss = pass.config.z_loss;
+  size_t E = pass.config.embedding_channels;
   NormModule<Number> norm = {pass, t.final_norm, s.C};
-  LinearModule<Number> classifier = {pass, w, s.C, s.V};
-  std::vector<Number> normed = std::vector<Number>(s.N * s.C), raw = std::vector<Number>(s.N * s.V), logits = raw;
+  LinearModule<Number> project = {pass, t.project_out, s.C, E}, classifier = {pass, w, E, s.V};
+  std::vector<Number> normed = std::vector<Number>(s.N * s.C), read = std::vector<Number>(s.N * E);
+  std::vector<Number> raw = std::vector<Number>(s.N * s.V), logits = raw;
   bool dual = stream_rule(pass.config) == StreamRule::dual;
 
   std::vector<Number> input_of_norm(const Number* x) {
@@ -77,7 +86,9 @@ struct Head {
   Number forward(const Number* x, const int* targets) {
     norm.forward(normed.data(), input_of_norm(x).data());
     if (dual) add(normed.data(), Number(1), x, s.N * s.C);
-    classifier.forward(raw.data(), normed.data());
+    if (E != s.C) project.forward(read.data(), normed.data());
+    else read = normed;
+    classifier.forward(raw.data(), read.data());
     for (Number& logit : raw) logit *= scale;
     logits = raw;
     if (cap > 0) soft_cap_forward(logits.data(), raw.data(), cap, s.N * s.V);
@@ -87,12 +98,14 @@ struct Head {
   }
 
   void backward(Number* dx, const Number* x, const int* targets, Number of_loss) {
-    std::vector<Number> dlogits(s.N * s.V), dnormed(s.N * s.C);
+    std::vector<Number> dlogits(s.N * s.V), dread(s.N * E), dnormed(s.N * s.C);
     cross_entropy_backward(dlogits.data(), logits.data(), targets, of_loss, s.N, s.V);
     if (z_loss > 0) z_loss_backward(dlogits.data(), logits.data(), targets, Number(z_loss), of_loss, s.N, s.V);
     if (cap > 0) soft_cap_backward(dlogits.data(), dlogits.data(), raw.data(), cap, s.N * s.V);
     for (Number& d : dlogits) d *= scale;
-    classifier.backward(dnormed.data(), dlogits.data(), normed.data());
+    classifier.backward(dread.data(), dlogits.data(), read.data());
+    if (E != s.C) project.backward(dnormed.data(), dread.data(), normed.data());
+    else dnormed = dread;
     norm.backward(dx, dnormed.data(), input_of_norm(x).data());
     for (size_t i = s.N * s.C; i < s.S * s.N * s.C; ++i) dx[i] = dx[i % (s.N * s.C)];
     if (dual) std::copy(dnormed.begin(), dnormed.end(), dx);

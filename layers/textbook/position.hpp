@@ -69,6 +69,7 @@ struct Rope {
   size_t rotated;
   RopeScaling scaling = RopeScaling::none;
   double s = 1, original = 0, slow = 0, fast = 0, magnitude = 1;
+  bool truncate = true;
   std::vector<double> factors = {};
 };
 
@@ -78,7 +79,7 @@ inline Rope rope_of(const Config& c, int layer, size_t length) {
   if (c.rotates_locally(layer)) return {*c.window_rope_theta, rotated};
   if (c.rope_scaling == RopeScaling::none) return {c.rope_theta, rotated};
   Rope rope = {c.rope_theta, rotated, c.rope_scaling, c.rope_factor, double(c.rope_original), c.rope_slow, c.rope_fast,
-               *c.rope_magnitude};
+               *c.rope_magnitude, c.rope_truncate};
   if (c.rope_scaling == RopeScaling::longrope)
     rope.factors = rope_factors(length > size_t(c.rope_original) ? c.rope_long : c.rope_short);
   return rope;
@@ -97,8 +98,9 @@ inline double rope_frequency(const Rope& rope, size_t i) {
   if (rope.scaling == RopeScaling::linear) share = 1;
   if (rope.scaling == RopeScaling::llama3) share = between(f * rope.original / (2 * pi), rope.fast, rope.slow);
   if (rope.scaling == RopeScaling::yarn) {
-    const double none = std::max(0., std::floor(pair(rope.fast)));
-    const double all = std::min(rope.rotated - 1., std::ceil(pair(rope.slow)));
+    const double fast = pair(rope.fast), slow = pair(rope.slow);
+    const double none = std::max(0., rope.truncate ? std::floor(fast) : fast);
+    const double all = std::min(rope.rotated - 1., rope.truncate ? std::ceil(slow) : slow);
     share = between(i, none, all > none ? all : none + .001);
   }
   return f * (share / rope.s + 1 - share);

@@ -6,6 +6,9 @@ et al. 2021, arXiv 2108.12409); a window, in which query i sees the keys i - win
 2310.06825, §2); rows of several examples, in which a query sees only keys of its own example (a mask of blocks on the
 diagonal): begins (B,T) says where the example of each token begins.
 
+A sink (gpt-oss, OpenAI 2025, arXiv 2508.10925) is one more score in the softmax of each query, without a key or a
+value: softmax([scores, sink]) without its last number. sinks (H)
+
 Around it, if the model has them:
 - a norm of each head of q, k and v (HybridNorm, Zhuo et al. 2025, arXiv 2503.04598);
 - the value residual (ResFormer, Zhou et al. 2024, arXiv 2410.17897): v of a later layer becomes a·v + b·v1, with v1 the
@@ -39,6 +42,7 @@ def declare(name, c):
         rows += [(f"{name}.output_gate.weight", (gates, c.channels))]
         rows += [(f"{name}.output_gate.bias", (gates,))] if c.qkv_bias else []
     rows += [(f"{name}.head_scale.gain", (c.heads,))] if c.head_scale else []
+    rows += [(f"{name}.sinks", (c.heads,))] if c.attention_sinks else []
     rows += residual.norm_rows(name, c, "norm_inner", out)
     rows += [(f"{name}.o.weight", (c.channels, out))]
     return rows + [(f"{name}.o.bias", (c.channels,))] if c.o_bias else rows
@@ -66,7 +70,8 @@ def rope_of(c, layer, T):
         return c.window_rope_theta, position.NO_SCALING
     factors = c.rope_long if T > c.rope_original else c.rope_short  # of one example
     return c.rope_theta, position.Scaling(c.rope_scaling, c.rope_factor, c.rope_original, c.rope_slow, c.rope_fast,
-                                          c.rope_magnitude, tuple(float(s) for s in factors.split(",") if s))
+                                          c.rope_magnitude, tuple(float(s) for s in factors.split(",") if s),
+                                          c.rope_truncate)
 
 
 def options(c, layer):
@@ -79,12 +84,9 @@ def options(c, layer):
     }
 
 
-def forward(q, k, v, scale=None, cap=0, window=0, slopes=None, begins=None):
-    B, T, H, D = q.shape
-    group = H // k.shape[2]
-    q = q.transpose(1, 2)  # (B, H, T, D)
-    k = k.repeat_interleave(group, dim=2).transpose(1, 2)
-    v = v.repeat_interleave(group, dim=2).transpose(1, 2)
+def weights(q, k, scale=None, cap=0, window=0, slopes=None, begins=None, sinks=None):
+    """(B,H,T,T) from queries and keys of all heads, (B,H,T,D)"""
+    T, D = q.shape[2:]
     scores = q @ k.transpose(2, 3)
     scores = scores / math.sqrt(D) if scale is None else scores * scale
     if cap:
@@ -95,8 +97,16 @@ def forward(q, k, v, scale=None, cap=0, window=0, slopes=None, begins=None):
     hidden = (distance < 0) | (distance >= (window or T))
     if begins is not None:
         hidden = hidden | (begins[:, :, None] != begins[:, None, :])[:, None]  # (B, 1, T, T)
-    p = scores.masked_fill(hidden, -math.inf).softmax(-1)
-    return (p @ v).transpose(1, 2).reshape(B, T, H * D)
+    scores = scores.masked_fill(hidden, -math.inf)
+    if sinks is None:
+        return scores.softmax(-1)
+    return torch.cat([scores, sinks[:, None, None].expand(*scores.shape[:-1], 1)], -1).softmax(-1)[..., :-1]
+
+
+def forward(q, k, v, **options):
+    group = q.shape[2] // k.shape[2]
+    k, v = (part.repeat_interleave(group, dim=2).transpose(1, 2) for part in (k, v))
+    return (weights(q.transpose(1, 2), k, **options) @ v).transpose(1, 2).flatten(2)
 
 
 def forward_qkv(qkv, heads, kv_heads, head_dim, **options):
@@ -115,6 +125,22 @@ def mixed_values(p, c, name, v, carried):
     if c.value_residual == "fixed":
         return 0.5 * v + 0.5 * carried["values"]
     return mix.apply(p, f"{name}.value_mix", v, carried["values"])
+
+
+def with_sinks(p, c, name, q, k, v, how):
+    if not c.attention_sinks:
+        return forward(q, k, v, **how)
+    sinks = f"{name}.sinks"
+    out = forward(q, k, v, **how, sinks=p[sinks])
+
+    def terms(dout):  # each product of dout and out has the sink's share of weight, 1 - Σ of the keys'
+        keys = k.repeat_interleave(c.heads // c.kv_heads, dim=2)
+        p_keys = weights(*(x.detach().transpose(1, 2) for x in (q, keys)), **how, sinks=p[sinks].detach())
+        products = (dout * out.detach()).abs().unflatten(-1, (c.heads, -1)).sum(-1).transpose(1, 2)  # (B,H,T)
+        return [(sinks, ((1 - p_keys.sum(-1)) * products).sum((0, 2)))]
+
+    p.watch(out, terms)
+    return out
 
 
 def gated(p, c, name, x, out):
@@ -149,7 +175,7 @@ def apply(p, c, name, x, carried):
         assert scaling.kind != "longrope" or p.begins is None
         ids = position.ids(q.shape[1], p.begins)
         q, k = (position.rope(u, theta, c.rope_fraction, ids, scaling) for u in (q, k))
-    mixed = forward(q, k, v, **options(c, layer), begins=p.begins)
+    mixed = with_sinks(p, c, name, q, k, v, options(c, layer) | {"begins": p.begins})
     out = gated(p, c, name, x, mixed)
     out = scaled(p, c, name, out)
     return linear.apply(p, residual.inner(p, c, name, out), f"{name}.o.weight", f"{name}.o.bias")

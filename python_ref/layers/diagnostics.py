@@ -22,7 +22,7 @@ def distribution(x):
     }
 
 
-def attention_numbers(q, k, scale, cap, window, slopes, begins):
+def attention_numbers(q, k, scale, cap, window, slopes, begins, sinks=None):
     """q (B,T,H,D)   k (B,T,KV,D)   -> entropy, max_logit"""
     T, group = q.shape[1], q.shape[2] // k.shape[2]
     entropies, top = [], -math.inf
@@ -39,7 +39,7 @@ def attention_numbers(q, k, scale, cap, window, slopes, begins):
                 row = row - slopes[h] * torch.arange(keys - 1, -1, -1)
             top = max(top, row.max().item())
             if keys > 1:
-                p = row.softmax(-1)
+                p = (row if sinks is None else torch.cat([row, sinks[h : h + 1]])).softmax(-1)[:keys]
                 entropies.append(-(p * p.log()).sum(-1) / math.log(keys))
     return {"entropy": torch.stack(entropies).mean().item(), "max_logit": top}
 

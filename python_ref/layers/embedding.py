@@ -1,10 +1,12 @@
-"""Token embedding times a scale, plus a learned or fixed position embedding if there is one.
+"""Token embedding times a scale, projected to the channels of the stream if it is narrow, plus a learned or fixed
+position embedding if there is one.
 
 tokens (B,T) ints   weight (V,C)   position (Tctx,C) or None   out (B,T,C)   ids (1,T) or (B,T): the positions
 """
 
 import torch
 
+from layers import linear
 from layers import position as positions
 
 
@@ -18,26 +20,29 @@ def forward(tokens, weight, position=None, scale=1.0, ids=None):
     return out if position is None else out + position[ids]
 
 
-def uncancelled(tokens, dout, weight, position=None, ids=None):
+def uncancelled_rows(ids, dout, table):
     """Σ|dout| over the positions that use each row."""
-    dtoken = torch.zeros_like(weight).index_add_(0, tokens.flatten().long(), dout.abs().flatten(0, 1))
-    if position is None:
-        return dtoken, None
+    return torch.zeros_like(table).index_add_(0, ids.flatten().long(), dout.abs().flatten(0, 1))
+
+
+def uncancelled(tokens, dout, weight, position=None, ids=None):
+    """The same of both tables."""
     ids = (positions.ids(tokens.shape[1]) if ids is None else ids).expand_as(tokens)
-    return dtoken, torch.zeros_like(position).index_add_(0, ids.flatten(), dout.abs().flatten(0, 1))
+    return uncancelled_rows(tokens, dout, weight), None if position is None else uncancelled_rows(ids, dout, position)
 
 
 def apply(p, c, tokens):
-    weight, position = p["embedding.token.weight"], p.get("embedding.position.weight")
-    fixed = positions.sinusoids(tokens.shape[1], c.channels) if c.position == "sinusoidal" else None
+    names = "embedding.token.weight", "embedding.position.weight"
+    weight, position = p[names[0]].detach(), p.get(names[1])
+    out = forward(tokens, p[names[0]], scale=c.embedding_scale)
+    p.watch(out, lambda dout: [(names[0], c.embedding_scale * uncancelled_rows(tokens, dout, weight))])
+    if "embedding.project.weight" in p:
+        out = linear.apply(p, out, "embedding.project.weight")
     ids = positions.ids(tokens.shape[1], p.begins)
-    out = forward(tokens, weight, position if fixed is None else fixed.to(weight.dtype), c.embedding_scale, ids)
-
-    def terms(dout):
-        names = "embedding.token.weight", "embedding.position.weight"
-        found = uncancelled(tokens, dout, weight.detach(), None if position is None else position.detach(), ids)
-        found = [found[0] * c.embedding_scale, found[1]]
-        return [(n, t) for n, t in zip(names, found) if t is not None]
-
-    p.watch(out, terms)
+    if c.position == "sinusoidal":
+        return out + positions.sinusoids(tokens.shape[1], c.channels).to(weight.dtype)[ids]
+    if position is None:
+        return out
+    out = out + position[ids]
+    p.watch(out, lambda dout: [(names[1], uncancelled_rows(ids.expand_as(tokens), dout, position.detach()))])
     return out

@@ -7,7 +7,10 @@ from layers import block, cross_entropy, embedding, linear, norm, residual, stre
 
 def table(c):
     """[(name, shape), ...] in the order of the C++ table."""
-    rows = embedding.declare("embedding.token", c.vocab_size, c.channels)
+    narrow = c.embedding_channels != c.channels
+    rows = embedding.declare("embedding.token", c.vocab_size, c.embedding_channels)
+    if narrow:
+        rows += [("embedding.project.weight", (c.channels, c.embedding_channels))]
     if c.position == "learned":
         rows += embedding.declare("embedding.position", c.context, c.channels)
     if c.embedding_norm:
@@ -16,8 +19,10 @@ def table(c):
         rows += block.declare(f"block.{layer}", c)
     if c.final_norm:
         rows += norm.declare("final_norm", c.channels, c)
+    if narrow:
+        rows += [("head.project.weight", (c.embedding_channels, c.channels))]
     if not c.tied:
-        rows += [("head.weight", (c.vocab_size, c.channels))]
+        rows += [("head.weight", (c.vocab_size, c.embedding_channels))]
     if c.head_bias:
         rows += [("head.bias", (c.vocab_size,))]
     return rows
@@ -32,6 +37,8 @@ def logits(p, c, tokens):
     for layer in range(c.layers):
         x = block.apply(p, c, f"block.{layer}", x, carried)
     x = streams.leave(rule, x, lambda z: norm.apply(p, c, "final_norm", z) if c.final_norm else z)
+    if "head.project.weight" in p:
+        x = linear.apply(p, x, "head.project.weight")
     z = c.logit_scale * linear.apply(p, x, "embedding.token.weight" if c.tied else "head.weight", "head.bias")
     return c.logit_cap * torch.tanh(z / c.logit_cap) if c.logit_cap else z  # Gemma 2, arXiv 2408.00118, §2
 

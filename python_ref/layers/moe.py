@@ -21,6 +21,7 @@ def declare(name, c):
     """The table's rows: router, the experts' input matrices, norm_inner, the experts' output matrices."""
     routed, shared = experts(name, c)
     rows = [(f"{name}.router.weight", (c.experts, c.channels))]
+    rows += [(f"{name}.router.bias", (c.experts,))] if c.router_logit_bias else []
     for expert in routed + shared:
         inputs = ["gate", "up"] if c.gated else ["up"]
         rows += [(f"{expert}.{part}.weight", (c.hidden, c.channels)) for part in inputs]
@@ -56,7 +57,7 @@ def apply(p, c, name, x):
     """-> y (B,T,C), and adds the router's losses to p.losses"""
     routed, shared = experts(name, c)
     flat = x.flatten(0, -2)
-    logits = linear.apply(p, flat, f"{name}.router.weight")
+    logits = linear.apply(p, flat, f"{name}.router.weight", f"{name}.router.bias")
     weights, chosen = route(c, logits)
     p.losses.append(losses(c, logits, chosen))
     rows = [(weights[:, i] > 0).nonzero().flatten() for i in range(c.experts)]

@@ -22,6 +22,7 @@ class Scaling:
     fast: float = 0.0
     magnitude: float = 1.0
     factors: tuple = ()  # longrope: of each pair
+    truncate: bool = True  # yarn fades between whole pairs
 
 
 NO_SCALING = Scaling()
@@ -52,7 +53,9 @@ def turns(theta, R, scaling):
     else:
         low, high = (R * math.log(scaling.original / (n * 2 * math.pi)) / (2 * math.log(theta))
                      for n in (scaling.fast, scaling.slow))
-        low, high = max(math.floor(low), 0), min(math.ceil(high), R - 1)
+        if scaling.truncate:
+            low, high = math.floor(low), math.ceil(high)
+        low, high = max(low, 0), min(high, R - 1)
         kept = 1 - ((i - low) / (high - low or 0.001)).clamp(0, 1)
     return plain * kept + plain / scaling.factor * (1 - kept)
 

@@ -29,6 +29,7 @@ const std::vector<Architecture>& architectures() {
       {"mixtral", "MixtralForCausalLM", "mixtral", false, kMixtralFields, kMixtralModules},
       {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3-moe", false, kQwen3MoeFields, kQwen3MoeModules},
       {"olmoe", "OlmoeForCausalLM", "olmoe", false, kOlmoeFields, kQwen3MoeModules},
+      {"gpt_oss", "GptOssForCausalLM", "gpt-oss", false, kGptOssFields, kGptOssModules},
       {"olmo2", "Olmo2ForCausalLM", "olmo2", false, kOlmo2Fields, kReorderedModules},
       {"olmo3", "Olmo3ForCausalLM", "olmo2", false, kOlmo3Fields, kReorderedModules},
       {"olmo", "OlmoForCausalLM", "llama", false, kOlmoFields, kLlamaModules},

@@ -182,19 +182,17 @@ ConfigField choice(const char* key, bool absent, void (*set)(Config&, bool), boo
 // A key that few files have, and that must have this value then. It is not written.
 ConfigField unless(const char* key, const json& only) { return {fixed(key, only).read, [](json&, const Config&) {}}; }
 
+// One of these keys must be there.
+ConfigField required(const char* key, const char* other) {
+  return {[=](Config&, const json& file) {
+            if (value_at(file, {key, other}).is_null()) refuse_key(key, "is missing");
+          },
+          [](json&, const Config&) {}};
+}
+
 // A property of the class that config.json does not state.
 ConfigField always(void (*set)(Config&)) {
   return {[=](Config& c, const json&) { set(c); }, [](json&, const Config&) {}};
-}
-
-// Rejects an OPT whose embeddings are narrower than its residual stream.
-ConfigField same_width() {
-  constexpr const char* kKey = "word_embed_proj_dim";
-  return {[=](Config& c, const json& file) {
-            const json value = value_at(file, kKey);
-            if (!value.is_null() && value != c.channels) refuse_key(kKey, "is not hidden_size, as train_gpt has it");
-          },
-          [=](json& file, const Config& c) { file[kKey] = c.channels; }};
 }
 
 ConfigFields concat(ConfigFields a, const ConfigFields& b) {
@@ -227,12 +225,15 @@ ConfigField qkv_bias(const char* key, bool absent) {
 }
 
 // The biases of q, k, v and o.
-const ConfigField kAttentionBias = {
-    [](Config& c, const json& file) {
-      constexpr const char* kKey = "attention_bias";
-      c.qkv_bias = c.o_bias = !value_at(file, kKey).is_null() && flag_value(file, kKey, false);
-    },
-    [](json& file, const Config& c) { file["attention_bias"] = *c.qkv_bias; }};
+ConfigField attention_bias(bool absent) {
+  constexpr const char* kKey = "attention_bias";
+  return {[=](Config& c, const json& file) {
+            const bool null = file.contains(kKey) && file.at(kKey).is_null();
+            c.qkv_bias = c.o_bias = !null && flag_value(file, kKey, absent);
+          },
+          [=](json& file, const Config& c) { file[kKey] = *c.qkv_bias; }};
+}
+const ConfigField kAttentionBias = attention_bias(false);
 
 const ConfigField kSilu = fixed("hidden_act", "silu");
 const ConfigField kNoWindow = fixed("use_sliding_window", false);
@@ -354,6 +355,14 @@ const ConfigFields kQwen3MoeFields =
                               fixed("mlp_only_layers", json::array())}),
                {.kv_heads = 4});
 
+// Without rope_parameters, the class would stretch RoPE.
+const ConfigFields kGptOssFields =
+    like_llama(expert_fields({"num_local_experts", "num_experts"}, 128, 4,
+                             {kSilu, attention_bias(true), window(128), layer_types("1 of 2"),
+                              required("rope_parameters", "rope_scaling"), fixed("swiglu_alpha", 1.702),
+                              fixed("swiglu_limit", 7.)}),
+               {.eps = 1e-5, .theta = 150000, .kv_heads = 8, .head_dim = 64});
+
 const ConfigFields kOlmoeFields =
     like_llama(expert_fields({"num_experts", "num_local_experts"}, 64, 8,
                              {kSilu, kAttentionBias, renormalize(), fixed("clip_qkv", nullptr)}),
@@ -462,7 +471,7 @@ const ConfigFields kOptFields =
     usual_fields({size("ffn_dim", &Config::hidden), size("max_position_embeddings", &Config::context),
                   activation("activation_function", "relu"), tied(true), fixed("enable_bias", true),
                   fixed("layer_norm_elementwise_affine", true), fixed("_remove_final_layer_norm", false),
-                  same_width(),
+                  optional_size("word_embed_proj_dim", &Config::embedding_channels),
                   choice("do_layer_norm_before", true,
                          [](Config& c, bool before) { c.placement = before ? "pre" : "post"; },
                          [](const Config& c) { return c.placement == "pre"; })});

@@ -49,6 +49,10 @@ size_t of_group(size_t r, const Config& c) {
   return (h / heads * (queries + 2) + (part == 0 ? h % heads : queries + part - 1)) * D + r % D;
 }
 
+// gpt-oss: gate and up alternate.
+template <int part>
+size_t of_pair(size_t r, const Config&) { return 2 * r + part; }
+
 // OPT never uses its first two positions.
 size_t behind_two(size_t r, const Config&) { return r + 2; }
 
@@ -223,6 +227,7 @@ const Modules kGptNeoxModules = {
 
 const Modules kOptModules = {
     {"embedding.token", "model.decoder.embed_tokens"},
+    {"embedding.project", "model.decoder.project_in"},
     {"embedding.position", "model.decoder.embed_positions", behind_two, false, 2},
     {"block.#.attention.q", "model.decoder.layers.#.self_attn.q_proj"},
     {"block.#.attention.k", "model.decoder.layers.#.self_attn.k_proj"},
@@ -235,6 +240,7 @@ const Modules kOptModules = {
     {"block.#.ffn.norm_in", "model.decoder.layers.#.final_layer_norm"},
     {"block.#.ffn.norm_sum", "model.decoder.layers.#.final_layer_norm"},
     {"final_norm", "model.decoder.final_layer_norm"},
+    {"head.project", "model.decoder.project_out"},
     {"head", "lm_head"},
 };
 
@@ -281,6 +287,13 @@ const Modules kQwen3MoeModules =
                            {"block.#.ffn.expert.@.gate", "model.layers.#.mlp.experts.@.gate_proj"},
                            {"block.#.ffn.expert.@.up", "model.layers.#.mlp.experts.@.up_proj"},
                            {"block.#.ffn.expert.@.down", "model.layers.#.mlp.experts.@.down_proj"}});
+// The sinks are a tensor of attention itself.
+const Modules kGptOssModules = like_llama(
+    kPreNorms, {{"block.#.attention", "model.layers.#.self_attn"},
+                {"block.#.ffn.router", "model.layers.#.mlp.router"},
+                {"block.#.ffn.expert.@.gate", "model.layers.#.mlp.experts.gate_up_proj", of_pair<0>, true, 0, true},
+                {"block.#.ffn.expert.@.up", "model.layers.#.mlp.experts.gate_up_proj", of_pair<1>, true, 0, true},
+                {"block.#.ffn.expert.@.down", "model.layers.#.mlp.experts.down_proj", nullptr, true, 0, true}});
 const Modules kStarcoder2Modules =
     like_llama(kPreNorms, {{"block.#.ffn.up", "model.layers.#.mlp.c_fc"},
                            {"block.#.ffn.down", "model.layers.#.mlp.c_proj"}});

@@ -24,6 +24,7 @@ struct ModuleRow {
   ForeignRow foreign_row = nullptr;  // null if rows are equal
   bool transposed = false;           // Conv1D stores (in, out)
   size_t unused = 0;                 // their rows that are none of ours
+  bool bare = false;                 // their weight has the module's name, and their bias that name with "_bias"
 };
 using Modules = std::vector<ModuleRow>;
 
@@ -31,7 +32,7 @@ inline constexpr int kCodegenParts = 4;  // of its joined matrix of q, v and k
 
 // Some are of several classes: Llama's and its relatives', Qwen3-MoE's and OLMoE's, Command R's two. "Reordered" has
 // the norms of OLMo 2 and 3, "sandwich" those of Gemma 2 and 3.
-extern const Modules kBloomModules, kCodegenModules, kCohereModules, kFalcon7bModules, kFalcon40bModules, kGlmModules,
-    kGlm4Modules, kGpt1Modules, kGpt2Modules, kGptBigcodeModules, kGptjModules, kGptNeoModules, kGptNeoxModules,
-    kLlamaModules, kMixtralModules, kNanochatModules, kQwen3MoeModules, kReorderedModules, kSandwichModules,
-    kOptModules, kPhiModules, kPhi3Modules, kStarcoder2Modules;
+extern const Modules kBloomModules, kCodegenModules, kCohereModules, kFalcon7bModules, kFalcon40bModules,
+    kGlmModules, kGlm4Modules, kGpt1Modules, kGpt2Modules, kGptBigcodeModules, kGptjModules, kGptNeoModules,
+    kGptNeoxModules, kGptOssModules, kLlamaModules, kMixtralModules, kNanochatModules, kQwen3MoeModules,
+    kReorderedModules, kSandwichModules, kOptModules, kPhiModules, kPhi3Modules, kStarcoder2Modules;

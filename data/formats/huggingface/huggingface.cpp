@@ -68,12 +68,21 @@ bool is_constant(const std::string& name) {
   return std::any_of(std::begin(kConstants), std::end(kConstants), [&](auto end) { return name.ends_with(end); });
 }
 
+// Refuses weights that are no floats.
+void require_floats(const json& file) {
+  const json quantized = file.value("quantization_config", json());
+  if (!quantized.is_object()) return;
+  const json method = quantized.value("quant_method", json("unknown"));
+  throw std::runtime_error(
+      "its weights are quantized (quantization_config: " + one_line(to_text(method)) +
+      "), and train_gpt reads floats only: " +
+      (method == "mxfp4" ? "load it in transformers with quantization_config=Mxfp4Config(dequantize=True) and save it"
+                         : "use the model that it was made from"));
+}
+
 const Architecture& architecture_of(const json& file) {
   if (!file.is_object()) throw std::runtime_error("it is not an object");
-  if (const json quantized = file.value("quantization_config", json()); quantized.is_object())
-    throw std::runtime_error("its weights are quantized (quantization_config: " +
-                             one_line(to_text(quantized.value("quant_method", json("unknown")))) +
-                             "), and train_gpt reads floats only: use the model that it was made from");
+  require_floats(file);
   const json model_type = file.value("model_type", json());
   if (const Architecture* row = find_architecture(file)) return *row;
   std::set<std::string> known;

@@ -23,7 +23,7 @@ ACTIVATIONS = {
     "gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu, "silu": F.silu,
     "relu2": lambda x: F.relu(x).square(),
 }  # fmt: skip
-GATES = {"geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}  # f(gate) * up
+GATES = {"geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu", "swiglu-clamped": None}  # f(gate) * up
 
 # transformers calls the cache `past_key_values`, and later `cache`.
 CACHE = next(f.name for f in dataclasses.fields(CausalLMOutputWithPast) if f.name in ("cache", "past_key_values"))
@@ -165,6 +165,8 @@ class Attention(Branch):
             self.output_gate = nn.Linear(C, gates, bias=config.qkv_bias)
         if config.head_scale:
             self.head_scale = Gain(H)
+        if config.attention_sinks:
+            self.sinks = nn.Parameter(torch.zeros(H))
         self.o = nn.Linear(H * D, C, bias=config.o_bias)
 
     def scores(self, q, k, first):
@@ -179,6 +181,13 @@ class Attention(Branch):
             scores = scores - (slopes[:, None, None] * distance).to(scores)
         hidden = (distance < 0) | (distance >= (self.window or S))
         return scores.masked_fill(hidden.to(scores.device), -math.inf)
+
+    def weights(self, scores):
+        """The softmax of the scores. A sink is one more score of its head, and its weight is left out."""
+        if not self.config.attention_sinks:
+            return scores.softmax(-1)
+        sinks = self.sinks[:, None, None].expand(*scores.shape[:-1], 1)
+        return torch.cat((scores, sinks), -1).softmax(-1)[..., :-1]
 
     def mixed_values(self, v, carried):
         """Mixes the values of later layers with the first layer's."""
@@ -207,13 +216,20 @@ class Attention(Branch):
         if cache is not None:
             k, v = cache.update(k, v, self.layer)
         k, v = (x.repeat_interleave(c.num_attention_heads // c.num_key_value_heads, 1) for x in (k, v))
-        mixed = (self.scores(q, k, first).softmax(-1) @ v).transpose(1, 2).flatten(2)
+        mixed = (self.weights(self.scores(q, k, first)) @ v).transpose(1, 2).flatten(2)
         if c.output_gate != "none":
             gate = torch.sigmoid(self.output_gate(u))
             mixed = mixed * (gate if c.output_gate == "elementwise" else gate.repeat_interleave(c.head_dim, -1))
         if c.head_scale:
             mixed = mixed * self.head_scale.gain.repeat_interleave(c.head_dim)
         return self.o(self.norm_inner(mixed))
+
+
+def gated(kind, gate, up):
+    if kind != "swiglu-clamped":
+        return ACTIVATIONS[GATES[kind]](gate) * up
+    gate = gate.clamp(max=7)
+    return gate * torch.sigmoid(1.702 * gate) * (up.clamp(-7, 7) + 1)
 
 
 class Expert(nn.Module):
@@ -225,10 +241,10 @@ class Expert(nn.Module):
         self.up = nn.Linear(C, hidden, bias=config.bias)
         self.gate = nn.Linear(C, hidden, bias=config.bias) if config.activation in GATES else None
         self.down = nn.Linear(hidden, C, bias=config.bias)
-        self.activation = ACTIVATIONS[GATES.get(config.activation, config.activation)]
+        self.kind = config.activation
 
     def inner(self, u):
-        return self.activation(self.up(u)) if self.gate is None else self.activation(self.gate(u)) * self.up(u)
+        return ACTIVATIONS[self.kind](self.up(u)) if self.gate is None else gated(self.kind, self.gate(u), self.up(u))
 
 
 class Router(nn.Module):
@@ -238,12 +254,13 @@ class Router(nn.Module):
         super().__init__()
         self.k, self.renormalize = config.experts_per_token, config.router_renormalize
         self.weight = nn.Parameter(torch.zeros(config.experts, config.hidden_size))
+        self.bias = nn.Parameter(torch.zeros(config.experts)) if config.router_logit_bias else None
         if config.router_bias:
             self.register_buffer("selection_bias", torch.zeros(config.experts))
 
     def forward(self, u):
         """u (N,C) -> weights (N,k), numbers of experts (N,k)"""
-        scores = F.linear(u, self.weight).softmax(-1)
+        scores = F.linear(u, self.weight, self.bias).softmax(-1)
         chosen = (scores + getattr(self, "selection_bias", 0)).topk(self.k).indices
         weights = scores.gather(-1, chosen)
         return weights / weights.sum(-1, keepdim=True) if self.renormalize else weights, chosen
@@ -276,10 +293,10 @@ class FeedForward(Branch):
         self.up = nn.Linear(C, hidden, bias=config.bias)
         self.gate = nn.Linear(C, hidden, bias=config.bias) if config.activation in GATES else None
         self.down = nn.Linear(hidden, C, bias=config.bias)
-        self.activation = ACTIVATIONS[GATES.get(config.activation, config.activation)]
+        self.kind = config.activation
 
     def forward(self, u):
-        h = self.activation(self.up(u)) if self.gate is None else self.activation(self.gate(u)) * self.up(u)
+        h = ACTIVATIONS[self.kind](self.up(u)) if self.gate is None else gated(self.kind, self.gate(u), self.up(u))
         return self.down(self.norm_inner(h))
 
 
@@ -311,14 +328,15 @@ class Block(nn.Module):
 class Embedding(nn.Module):
     def __init__(self, config):
         super().__init__()
-        C = config.hidden_size
+        C, E = config.hidden_size, config.embedding_channels
         self.kind, self.scale, self.context = config.position, config.embedding_scale, config.max_position_embeddings
-        self.token = nn.Embedding(config.vocab_size, C)
+        self.token = nn.Embedding(config.vocab_size, E)
+        self.project = nn.Linear(E, C, bias=False) if E != C else nn.Identity()
         self.position = nn.Embedding(self.context, C) if self.kind == "learned" else None
         self.norm = Norm(config, C) if config.embedding_norm else nn.Identity()
 
     def forward(self, tokens, first):
-        x = self.scale * self.token(tokens)
+        x = self.project(self.scale * self.token(tokens))
         t = torch.arange(first, first + tokens.shape[1])
         if self.kind == "learned":
             if first + len(t) > self.context:
@@ -336,13 +354,14 @@ class Head(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        V, C = config.vocab_size, config.hidden_size
-        self.weight = None if config.tie_word_embeddings else nn.Parameter(torch.zeros(V, C))
+        V, C, E = config.vocab_size, config.hidden_size, config.embedding_channels
+        self.project = nn.Linear(C, E, bias=False) if E != C else nn.Identity()
+        self.weight = None if config.tie_word_embeddings else nn.Parameter(torch.zeros(V, E))
         self.bias = nn.Parameter(torch.zeros(V)) if config.head_bias else None
         self.scale, self.cap = config.logit_scale, config.logit_cap
 
     def forward(self, x, embedding):
-        logits = self.scale * F.linear(x, embedding if self.weight is None else self.weight, self.bias)
+        logits = self.scale * F.linear(self.project(x), embedding if self.weight is None else self.weight, self.bias)
         return self.cap * torch.tanh(logits / self.cap) if self.cap > 0 else logits
 
 

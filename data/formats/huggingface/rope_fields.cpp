@@ -52,7 +52,7 @@ void read_magnitude(Config& c, const json& values) {
 void read_yarn(Config& c, const json& values) {
   c.rope_slow = rope_number(values, "beta_slow", 1);
   c.rope_fast = rope_number(values, "beta_fast", 32);
-  if (value_at(values, "truncate") == false) refuse_key("truncate", "is false; train_gpt has true only");
+  c.rope_truncate = value_at(values, "truncate") != false;
   const double own = rope_number(values, "mscale", 0), of_scores = rope_number(values, "mscale_all_dim", 0);
   const double log = .1 * std::log(static_cast<double>(c.rope_factor));
   if (own != 0 && of_scores != 0) c.rope_magnitude = (own * log + 1) / (of_scores * log + 1);
@@ -131,6 +131,7 @@ json rope_json(const Config& c) {
     values[yarn ? "beta_slow" : "low_freq_factor"] = shortest(c.rope_slow);
     values[yarn ? "beta_fast" : "high_freq_factor"] = shortest(c.rope_fast);
     if (yarn) values["attention_factor"] = *c.rope_magnitude;
+    if (!c.rope_truncate) values["truncate"] = false;
   }
   if (c.rope_scaling == RopeScaling::longrope) {
     values["original_max_position_embeddings"] = c.rope_original;
