@@ -234,7 +234,7 @@ UNCOMPARED = (
     "n_positions",
 )  # fmt: skip
 FLOAT32_ATTENTION = "gpt_neo", "gptj", "codegen"
-MIXTURES = "mixtral", "qwen3-moe", "olmoe"
+MIXTURES = "mixtral", "qwen3-moe", "olmoe", "gpt-oss"
 UNTRAINED = "running_mean", "running_var", "selection_bias"
 TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan.\n" * 80).encode()[: 60 * T + 1]
 PROMPT = "One"
@@ -543,7 +543,8 @@ def other(value):
 JOBS = {n: lambda c, n=n, o=o: c.out(n, o, False) for n, o in CLASSES.items()}
 JOBS |= {n: lambda c, n=n, o=o: c.out(n, o, True) for n, o in OWN.items()}
 JOBS |= {f"lora-{n}": lambda c, n=n, o=o: c.adapters(n, o) for n, o in CLASSES.items()}
-IN_PEFT = [n for n in MADE if n not in MIXTURES]  # peft's all-linear has no experts
+# peft's all-linear has no experts, and it adapts OPT's projections, which train_gpt does not.
+IN_PEFT = [n for n in MADE if n not in (*MIXTURES, "opt-narrow")]
 JOBS |= {f"peft-{n}": lambda c, n=n, i=i: c.adapters_in(n, MADE[n], i % 2 == 0) for i, n in enumerate(IN_PEFT)}
 JOBS |= {f"chat-{n}": lambda c, n=n, o=o: c.chat(n, o) for n, o in CHATS.items()}
 JOBS |= {f"in-{n}": lambda c, n=n, o=o: c.come_in(n, o) for n, o in MADE.items()}
