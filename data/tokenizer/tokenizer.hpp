@@ -2,8 +2,9 @@
 // Turns text into tokens and back.
 //   byte   256 tokens, the bytes themselves; reads anything
 //   char   one token for each Unicode code point that occurs in the text, in ascending order
-//   bpe    byte-pair encoding of the bytes, by a trained table of merges; reads anything
-//   pieces SentencePiece's byte-pair encoding of characters, by scores (Llama 2); reads anything
+//   bpe    byte-pair encoding of the bytes, by a trained table of merges, which reads anything; or what else a
+//          tokenizer.json has (bpe.hpp)
+//   pieces SentencePiece's tokenizers (pieces.hpp); reads anything
 //   unread a file that we do not support: numbers of tokens only, no text
 
 #include <cstdint>
