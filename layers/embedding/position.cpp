@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <numbers>
 #include <stdexcept>
 #include <vector>
@@ -62,19 +62,19 @@ RopeAngles::RopeAngles(const Config& config, bool longer) : theta(config.rope_th
   if (scaling == RopeScaling::longrope) factors = rope_factors(longer ? config.rope_long : config.rope_short);
 }
 
+// Not by std::from_chars, which LLVM's library lacks for doubles.
 std::vector<double> rope_factors(const std::string& list) {
   std::vector<double> factors;
-  const char *at = list.data(), *end = at + list.size();
-  for (bool more = true; more;) {
-    double factor = 0;
-    const auto [next, error] = std::from_chars(at, end, factor);
-    if (error != std::errc() || !(factor > 0 && std::isfinite(factor)) || (next != end && *next != ','))
+  const bool known = list.find_first_not_of("0123456789.eE+-,") == list.npos;  // neither "nan" nor "0x1"
+  for (const char* at = list.c_str();;) {
+    char* end = nullptr;
+    const double factor = std::strtod(at, &end);
+    if (!known || end == at || !(factor > 0 && std::isfinite(factor)) || (*end && *end != ','))
       throw std::invalid_argument("'" + list + "' is no list of positive numbers such as 1,1.05,2");
     factors.push_back(factor);
-    more = next != end;
-    at = next + 1;
+    if (!*end) return factors;
+    at = end + 1;
   }
-  return factors;
 }
 
 namespace {
