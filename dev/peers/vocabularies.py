@@ -127,7 +127,8 @@ def byte_names():
 
 def bert_file(tokens, scores, rules):
     def name(token):
-        return token if token.startswith("[") else token[1:] if token.startswith("\u2581") else f"##{token}"
+        is_special = token.startswith("[") and token.endswith("]") and len(token) > 2
+        return token if is_special else token[1:] if token.startswith("\u2581") else f"##{token}"
 
     lines = "".join(f"{name(token)}\n" for token in tokens).encode()
 
