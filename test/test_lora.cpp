@@ -246,7 +246,7 @@ TEST_CASE("frozen matrices of a model of 16 bits stay so, and training has the s
   REQUIRE(f.run(tune + "--init-from rounded --steps 6 --out widened").status == 0);
   CHECK(last_weights(f, "same") == last_weights(f, "widened"));
   REQUIRE(f.run(tune + "--init-from rounded --frozen-weights fp16 --steps 6 --out other").status == 0);
-  CHECK(bytes("other") == bytes("same"));
+  CHECK(bytes("other") < bytes("plain"));
   CHECK(contains(f.run(tune + "--init-from base --frozen-weights bf16 --steps 1 --out z").out,
                  "--frozen-weights has no effect on a model that trains as a whole"));
 }

@@ -81,7 +81,7 @@ std::vector<Field> sizes_and_wiring() {
       {.name = "channels", .help = "residual stream width (C)", .member = &Config::channels, .low = 1,
        .high = 1 << 20, .exported = "hidden_size", .common = true},
       {.name = "embedding-channels", .help = "token embedding width, projected to {channels} and back",
-       .member = &Config::embedding_channels, .high = 1 << 20, .derived_if_0 = true},
+       .member = &Config::embedding_channels, .high = 1 << 20, .derived_if_0 = true, .follows = "channels"},
       {.name = "hidden", .help = "feed-forward width (default: 4 C; gated: 8/3 C)", .member = &Config::hidden,
        .high = 1 << 22, .derived_if_0 = true, .exported = "intermediate_size"},
       {.name = "context", .help = "context length (T, in tokens)", .member = &Config::context, .low = 1,
