@@ -34,29 +34,34 @@ def survivors(runs):
             if (cell.state == "finished").all()}
 
 
-def differences(runs, name, pair, seeds):
-    """Final losses of runs at a pair of warm-up and rate minus LayerNorm's of the same seeds."""
-    at = runs[(runs.warmup == pair[0]) & (runs.peak_lr == pair[1]) & runs.seed.isin(seeds)]
-    losses = at.pivot(index="seed", columns="name", values="final_val")
-    return losses[name] - losses.LayerNorm
+def losses(runs, name, pair, seeds):
+    """Final losses at a pair of warm-up and rate, by seed."""
+    at = runs[(runs.name == name) & (runs.warmup == pair[0]) & (runs.peak_lr == pair[1]) & runs.seed.isin(seeds)]
+    return at.set_index("seed").final_val
+
+
+def differences(runs, name, pair, base, seeds):
+    """Final losses at a pair minus LayerNorm's at the pair `base`, over runs of the same seed."""
+    return losses(runs, name, pair, seeds) - losses(runs, "LayerNorm", base, seeds)
 
 
 def differences_table(rates, own):
-    """At the best pair of each with fresh seeds, those that chose it, and all; and where RMSNorm differs."""
+    """Each at its best pair, with the fresh seeds, those that chose it, and all; and RMSNorm at the lowest rate."""
     runs = pandas.concat([rates, own])
     chosen, fresh = (sorted(some.seed.unique()) for some in (rates, own))
     pairs = list(rates[["warmup", "peak_lr"]].drop_duplicates().itertuples(index=False, name=None))
-    p = dict(zip(pairs, holm([test(differences(rates, "RMSNorm", pair, chosen)) for pair in pairs])))
+    p = dict(zip(pairs, holm([test(differences(rates, "RMSNorm", pair, pair, chosen)) for pair in pairs])))
+    best = {name: tuple(some[["warmup", "peak_lr"]].iloc[0]) for name, some in own.groupby("name")}
     rows = []
     for name, digits, groups in ("none", 2, (fresh, chosen, chosen + fresh)), ("RMSNorm", 3, (fresh,)):
-        pair = tuple(own[own.name == name][["warmup", "peak_lr"]].iloc[0])
+        pair = best[name]
         for seeds in groups:
-            values = differences(runs, name, pair, seeds)
-            rows.append([name, *said(pair, seeds), shown(values, digits), f"{test(values):.3f}", ""])
+            values = differences(runs, name, pair, best["LayerNorm"], seeds)
+            rows.append([name, *said(pair, seeds), shown(values, digits), said_p(test(values)), ""])
     for pair in sorted(p):
         if pair[1] == rates.peak_lr.min():
-            values = differences(rates, "RMSNorm", pair, chosen)
-            rows.append(["RMSNorm", *said(pair, chosen), shown(values), f"{test(values):.3f}", f"{p[pair]:.2f}"])
+            values = differences(rates, "RMSNorm", pair, pair, chosen)
+            rows.append(["RMSNorm", *said(pair, chosen), shown(values), said_p(test(values)), f"{p[pair]:.2f}"])
     return table(rows, ["minus LayerNorm", "warm-up", "rate", "seeds", "difference", "p",
                         f"p after Holm's correction for {len(p)} pairs"])
 
@@ -68,6 +73,10 @@ def said(pair, seeds):
 def test(values):
     """The p value of a t test that their mean is 0."""
     return stats.ttest_1samp(values, 0).pvalue
+
+
+def said_p(p):
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def published():
