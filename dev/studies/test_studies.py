@@ -206,13 +206,14 @@ class Norms(unittest.TestCase):
 
     def losses(self, norm, warmup, rate):
         runs = pandas.concat([self.rates, self.own])
-        return runs[(runs.norm == norm) & (runs.warmup == warmup) & (runs.peak_lr == rate)].set_index("seed").final_val
+        runs = runs[(runs.norm == norm) & (runs.warmup == warmup) & (runs.peak_lr == rate)]
+        return runs.set_index("seed").final_val
 
     def test_without_a_norm(self):
         (warmup, rate), = set(zip(*(self.own[self.own.norm == "none"][key] for key in ("warmup", "peak_lr"))))
         more = self.losses("none", warmup, rate) - self.losses("layernorm", 200, 0.01)
-        self.assertIn(f"{said(more[[4, 5, 6]], 2)} above LayerNorm with three fresh seeds, and {said(more, 2)} with all "
-                      "six", self.text)
+        self.assertIn(f"{said(more[[4, 5, 6]], 2)} above LayerNorm with three fresh seeds, and {said(more, 2)} with "
+                      "all six", self.text)
         at = self.rates[(self.rates.norm == "none") & (self.rates.peak_lr == 0.01)]
         diverged = at[at.state == "diverged"].groupby("warmup").size()
         self.assertEqual(list(diverged.items()), [(60, 3), (200, 1)])

@@ -17,7 +17,7 @@ NAMES = {"layernorm": "LayerNorm (kept)", "rmsnorm": "RMSNorm", "scalenorm": "Sc
          "dyt": "DyT", "derf": "Derf", "none": "none"}
 NORMS = "norm=layernorm,rmsnorm,scalenorm,batchnorm,dyt,derf"
 SEEDS, RATES = (1, 2, 3), "3e-4,1e-3,3e-3"
-HIGHEST = float(RATES.split(",")[-1])
+EDGES = [float(RATES.split(",")[at]) for at in (0, -1)]
 
 
 def named(rows):
@@ -43,7 +43,7 @@ def rated(cell):
     if cell is None:
         return ["-", "-"]
     rate = cell.peak_lr.iloc[0]
-    return [outcome(cell), f"{rate:g}" + ("*" if rate == HIGHEST else "")]
+    return [outcome(cell), f"{rate:g}" + ("*" if rate in EDGES else "")]
 
 
 def published():
