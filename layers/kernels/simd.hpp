@@ -48,7 +48,9 @@ inline Short load_bits(const void* p, int n) {
 }
 inline Vec load(const Bfloat16* p, int n) { return (Vec)(__builtin_convertvector(load_bits(p, n), VecU) << 16); }
 inline Vec load(const Float16* p, int n) {
-#if defined(__F16C__) || defined(__aarch64__)
+#if defined(__aarch64__)
+  return vcvt_f32_f16(vreinterpret_f16_u16((uint16x4_t)load_bits(p, n)));
+#elif defined(__F16C__)
   typedef _Float16 Half __attribute__((vector_size(W * 2)));
   return __builtin_convertvector((Half)load_bits(p, n), Vec);
 #else
