@@ -112,8 +112,8 @@ bool is_equal(const ForeignTensor& tensor) {
          tensor.sources[0].spec.size() == tensor.rows * tensor.columns;
 }
 
-// Reads a tensor that has the numbers of ours in the same order. Numbers that are rounded are read in pieces, so that
-// not all of them are floats at a time.
+// Reads a tensor that has the numbers of ours in the same order. Numbers that must be rounded are read in pieces, which
+// takes less memory.
 void fill(float* buffer, const TensorSpec& spec, const HeldTensor& from) {
   if (spec.numbers == NumberType::fp32 || !from.read_part) return from.read(FloatsToWrite(buffer, spec).data());
   std::vector<float> piece(1 << 16);

@@ -155,7 +155,7 @@ void describe_trained(TrainTable& t) {
   t.text("train-only", &TrainOptions::train_only, "REGEX", "train only tensors whose names match, e.g. norm");
   t.text("freeze", &TrainOptions::freeze, "REGEX", "do not train tensors whose names match, e.g. embedding");
   t.choice("frozen-weights", kNumberTypes, &TrainOptions::frozen_weights,
-           "numbers of matrices that do not train (open: as those of --init-from)", {}, {kFreezes});
+           "number type of matrices that do not train (with --init-from: the model's)", {}, {kFreezes});
 }
 
 void describe_machine(TrainTable& t) {

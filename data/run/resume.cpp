@@ -78,7 +78,7 @@ std::string without_derived(const std::string& settings, const Command& command)
   return without(derived, settings);
 }
 
-// The numbers of what is frozen in the model that a run starts from. Adapters that are merged make floats of them.
+// The number type that frozen matrices have in the model that a run starts from. Merging adapters makes floats of them.
 NumberType numbers_of_frozen(const CheckpointHeader& from, const TrainOptions& o) {
   const bool merges = from.options.config.lora_rank > 0 && o.config.lora_rank == 0;
   return merges || o.textbook ? NumberType::fp32 : from.numbers;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// The number that each character stands for, or -1.
+// The value of each digit of base64; -1 for any other character.
 constexpr std::array<int, 256> kNumbers = [] {
   std::array<int, 256> numbers{};
   numbers.fill(-1);
