@@ -50,9 +50,10 @@ inline Vec load(const Bfloat16* p, int n) { return (Vec)(__builtin_convertvector
 inline Vec load(const Float16* p, int n) {
 #if defined(__aarch64__)
   return vcvt_f32_f16(vreinterpret_f16_u16((uint16x4_t)load_bits(p, n)));
-#elif defined(__F16C__)
-  typedef _Float16 Half __attribute__((vector_size(W * 2)));
-  return __builtin_convertvector((Half)load_bits(p, n), Vec);
+#elif defined(__AVX512F__)
+  return _mm512_maskz_cvtph_ps(0xffff, (__m256i)load_bits(p, n));
+#elif defined(__AVX2__) && defined(__F16C__)
+  return _mm256_cvtph_ps((__m128i)load_bits(p, n));
 #else
   Vec v = {};
   for (int i = 0; i < n; ++i) v[i] = widened(p[i]);

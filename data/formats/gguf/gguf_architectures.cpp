@@ -412,7 +412,7 @@ json keys_of(const json& file, const std::string& architecture) {
     if (!name.starts_with(prefix)) continue;
     json& one = keys[name.substr(prefix.size())] = value;
     if (!value.is_array() || name.ends_with(kWindowPattern)) continue;
-    const auto differs = [&](const json& other) { return other != value.front(); };
+    const auto differs = [&list = value](const json& other) { return other != list.front(); };
     if (value.empty() || std::any_of(value.begin(), value.end(), differs))
       throw std::runtime_error(in_quotes(name) + " differs between layers, and train_gpt has one value for all");
     one = value.front();
