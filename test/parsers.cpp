@@ -143,6 +143,24 @@ void read_pytorch(const std::string& path) {
   }
 }
 
+// Writes adapters of rank 2 on a base, and what describes them, unless they are there.
+void write_adapters_of(const std::string& base, const std::string& folder) {
+  if (fs::exists(folder + "/adapter_config.json") && fs::exists(folder + "/adapter_model.safetensors")) return;
+  Config c = open_huggingface(base)->config();
+  c.lora_rank = 2, c.lora_alpha = 4, c.lora_on = "q,v,down";
+  const Model model(resolve(c), false);
+  write_huggingface(folder, {.model = model, .tokenizer = Tokenizer::bytes(), .name = "", .dtype = "f32"});
+}
+
+// Reads one file of adapters. The other one and the base do not change.
+void read_adapters(const std::string& path) {
+  const std::string folder = folder_of(path), base = "test/huggingface/llama", bytes = read_file(path);
+  fs::rename(path, path + ".read");
+  write_adapters_of(base, folder);
+  fs::rename(path + ".read", path);
+  use(*open_adapted(folder, base));
+}
+
 void read_gguf(const std::string& path) {
   const std::unique_ptr<ForeignModel> found = open_gguf(path);
   use(*found);
@@ -155,6 +173,11 @@ const std::vector<Parser> kParsers = {
     {"tokenizer.json", "tokenizer.json", [](const std::string& path) { use(read_tokenizer(path)); }},
     {"sentencepiece", "tokenizer.model", [](const std::string& path) { use(read_tokenizer(path)); }},
     {"bert", "vocab.txt", [](const std::string& path) { use(read_tokenizer(path)); }},
+    {"bert-settings", "tokenizer_config.json",
+     [](const std::string& path) {
+       write_file(folder_of(path) + "/vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n##a\n");
+       use(read_tokenizer(folder_of(path)));
+     }},
     {"llama2c-tokenizer", "tokenizer.bin", [](const std::string& path) { use(read_tokenizer(path)); }},
     {"llmc-tokenizer", "gpt2_tokenizer.bin", [](const std::string& path) { use(read_tokenizer(path)); }},
     {"token-file", "tokens.bin", read_token_file},
@@ -175,6 +198,8 @@ const std::vector<Parser> kParsers = {
     {"checkpoint", "checkpoint.safetensors", [](const std::string& path) { load_trained_model(path); }},
     {"gguf", "model.gguf", read_gguf},
     {"pytorch", "pytorch_model.bin", read_pytorch},
+    {"adapter-settings", "adapter_config.json", read_adapters},
+    {"adapters", "adapter_model.safetensors", read_adapters},
     {"config.toml", "config.toml", [](const std::string& path) { from_toml(read_file(path), path); }},
     {"metrics.csv", "metrics.csv", [](const std::string& path) { read_metrics(folder_of(path)); }},
     {"history", "history.jsonl", [](const std::string& path) { read_history(folder_of(path)); }},

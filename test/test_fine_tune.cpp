@@ -222,29 +222,26 @@ TEST_CASE("a checkpoint holds optimizer state for what trains, and a run resumes
         path + " lacks the optimizer state of tensors that train");
 }
 
-TEST_CASE("weights are copied by name, and only norms may differ", "[tune]") {
-  const auto filled = [](const Config& c) {
-    Model model(c, false);
-    for (size_t i = 0; i < model.floats; ++i) model.weights.get()[i] = static_cast<float>(i + 1);
-    return model;
-  };
-  const Model from = filled(tiny("gpt2"));
+TEST_CASE("tensors match by name, and only norms may differ", "[tune]") {
+  const auto table_of = [](const Config& c) { return Model(resolve(c), false).table; };
+  const std::vector<TensorSpec> stored = table_of(tiny("gpt2"));
+  const auto match = [&](const Config& c) { return match_tensors(table_of(c), stored, "there"); };
   Config c = tiny("gpt2");
   c.norm = NormKind::rmsnorm;
   c.norm_bias.reset();
-  Model to(resolve(c), false);
-  const std::string text = copy_weights(to, from, "there");
-  CHECK(text == "dropped 5 tensors of norms (block.0.attention.norm_in.bias, ...)");
-  CHECK(to.p.blocks[1].ffn.down.weight[3] == from.p.blocks[1].ffn.down.weight[3]);
+  const Match rms = match(c);
+  CHECK(rms.note == "dropped 5 tensors of norms (block.0.attention.norm_in.bias, ...)");
+  CHECK(rms.equal.size() == stored.size() - 5);
+  CHECK(rms.lacking.empty());
 
   c.placement = "sandwich";
-  Model sandwich(resolve(c), false);
-  initialize(sandwich, 1);
-  CHECK(contains(copy_weights(sandwich, from, "there"), "; 4 tensors of norms ("));
-  CHECK(copy_weights(sandwich, sandwich, "there") == "");
+  const Match sandwich = match(c);
+  CHECK(contains(sandwich.note, "; 4 tensors of norms ("));
+  CHECK(sandwich.lacking.size() == 4);
+  CHECK(sandwich.equal.size() == rms.equal.size());
+  CHECK(match(tiny("gpt2")).note == "");
   const auto refusal = [&](const Config& config) {
-    Model other(resolve(config), false);
-    return message_of<std::runtime_error>([&] { copy_weights(other, from, "there"); });
+    return message_of<std::runtime_error>([&] { match(config); });
   };
   Config wide = tiny("gpt2"), no_positions = tiny("gpt2"), deep = tiny("gpt2"), longer = tiny("gpt2");
   wide.hidden = 32, no_positions.position = Position::none, deep.n_layer = 3, longer.context = 32;
@@ -256,10 +253,11 @@ TEST_CASE("weights are copied by name, and only norms may differ", "[tune]") {
 
   Config shorter = tiny("gpt2");
   shorter.context = 4;
-  Model cut(resolve(shorter), false);
-  CHECK(copy_weights(cut, from, "there") == "");
-  CHECK(std::equal(cut.p.position, cut.p.position + 4 * 8, from.p.position));
-  CHECK(cut.p.blocks[1].ffn.down.weight[3] == from.p.blocks[1].ffn.down.weight[3]);
+  const Match cut = match(shorter);
+  CHECK(cut.note == "");
+  REQUIRE(cut.cut.size() == 1);
+  CHECK(cut.cut[0].name == "embedding.position.weight");
+  CHECK(cut.equal.size() == stored.size() - 1);
 }
 
 TEST_CASE("the context of --init-from is the longest that takes half of the memory", "[tune]") {
@@ -359,4 +357,56 @@ TEST_CASE("a trained model goes on with another norm", "[tune]") {
   CHECK(dyt.status == 0);
   CHECK(contains(dyt.out, " tensors of norms (block.0.attention.norm_in.alpha, ...) start new"));
   CHECK(!contains(f.run(tune + "layernorm --out same").out, "WARNING  first"));
+}
+
+TEST_CASE("a start takes what the file has, and draws the rest as a new run does", "[tune]") {
+  const Corpus f;
+  f.must("train stories.txt --steps 2 --out first" + kTiny);
+  const std::string tune = " stories.txt --steps 1 --lr 0 --warmup 0 --quiet --threads 1 --eval-every 0 --seed 5 ";
+  const std::string other = "--norm dyt --placement sandwich --context 8 ";
+  const auto start = [&](const std::string& from, const std::string& more, const std::string& out) {
+    f.must("train" + tune + "--init-from " + from + " " + more + " --out " + out);
+    return tensors_of(f.path(out + "/checkpoint.safetensors"));
+  };
+  f.must("train" + tune + other + "--layers 1 --heads 1 --channels 8 --batch 2 --documents file --out new");
+  const auto first = tensors_of(f.path("first/checkpoint.safetensors"));
+  auto fresh = tensors_of(f.path("new/checkpoint.safetensors"));
+  int drawn = 0;
+  for (const auto& [name, values] : start("first", other, "dyt")) {
+    INFO(name);
+    const bool is_drawn = contains(name, "norm") && (!first.contains(name) || contains(name, "alpha"));
+    drawn += is_drawn;
+    const std::vector<float>& from = is_drawn ? fresh.at(name) : first.at(name);
+    CHECK(values == std::vector<float>(from.begin(), from.begin() + static_cast<long>(values.size())));
+  }
+  CHECK(drawn > 5);
+
+  const auto adapted = start("first", "--lora 2", "adapted");
+  Model model(read_checkpoint_header(f.path("adapted/checkpoint.safetensors")).options.config, false);
+  initialize(model, 5);
+  const TensorSpec& a = *std::ranges::find(model.table, "block.0.attention.qkv.lora_a", &TensorSpec::name);
+  CHECK(adapted.at(a.name) == read_floats(a, model.weights.get()));
+}
+
+TEST_CASE("adapters are added to floats, whatever numbers the model has", "[tune][lora]") {
+  const Corpus f;
+  f.must("train stories.txt --steps 2 --out first" + kTiny);
+  const std::string tune = "train stories.txt --steps 1 --warmup 0 --quiet --threads 1 --eval-every 0 ";
+  f.must(tune + "--init-from first --lora 2 --lora-on q,v,up --lr 0.1 --out adapted");
+  f.must(tune + "--init-from adapted --lora 0 --lr 0 --out whole");
+  f.must(tune + "--init-from adapted --lora 0 --lr 0 --train-only norm --frozen-weights bf16 --out small");
+  const auto first = tensors_of(f.path("first/checkpoint.safetensors"));
+  const auto whole = tensors_of(f.path("whole/checkpoint.safetensors"));
+  for (const auto& [name, values] : tensors_of(f.path("small/checkpoint.safetensors"))) {
+    INFO(name);
+    std::vector<float> want = whole.at(name);
+    const std::string matrix = name.substr(name.find('.', 6) + 1);
+    const bool is_adapted = matrix.starts_with("ffn.up.w") || (matrix.starts_with("attention.") &&
+                            matrix.ends_with(".weight") && matrix != "attention.o.weight");  // q, k and v share one
+    CHECK((want != first.at(name)) == is_adapted);
+    if (contains(name, "attention") || contains(name, "ffn") || contains(name, "token"))
+      if (name.ends_with("weight"))
+        for (float& x : want) x = widened(rounded<Bfloat16>(x));
+    CHECK(values == want);
+  }
 }

@@ -783,6 +783,34 @@ TEST_CASE("an exported model that is imported is the run again", "[formats]") {
                  "loss " + std::to_string(result["loss"].get<double>()).substr(0, 5)));
 }
 
+TEST_CASE("a model without a tokenizer reads token files", "[formats]") {
+  const Corpus f;
+  f.must("train stories.txt --tokenizer bpe:300 --preset llama2 --steps 1 --out run" + kTiny);
+  f.must("export run --to hf --out hf");
+  f.must("tokenize stories.txt --tokenizer ./hf --out tokens");
+  const auto result = [&](const std::string& of) {
+    const Outcome o = f.run("eval " + of + " --data tokens/train_000000.bin --threads 1");
+    INFO(o.err);
+    REQUIRE(o.status == 0);
+    return lines_of(o.out).at(1).substr(0, 20);
+  };
+  const std::string loss = result("hf"), no_text = ": this model reads token files only, no text";
+  const std::string lacks = "hf has no tokenizer (copy a tokenizer.json into it)";
+  for (const char* file : {"hf/tokenizer.json", "hf/tokenizer_config.json", "hf/generation_config.json"})
+    fs::remove(f.path(file));
+  CHECK(result("hf") == loss);
+  CHECK(contains(f.run("eval hf --data tokens/train_000000.bin").err,
+                 "NOTE: " + lacks + ": the model reads token files only, no text"));
+  f.must("train tokens/train_000000.bin --init-from hf --lr 0 --warmup 0 --steps 1 --eval-every 0 --quiet --out tuned");
+  f.must("train --resume --out tuned --steps 2");
+  f.must("export tuned --to hf --out back");
+  CHECK_FALSE(f.has("back/tokenizer.json"));
+  CHECK(weights_in(f.path("back")) == weights_in(f.path("hf")));
+  for (const char* words : {"eval tuned --data stories.txt", "sample tuned", "export tuned --to gguf --out m.gguf",
+                            "train stories.txt --init-from tuned --steps 1 --out x"})
+    check_refused(f, words, lacks + no_text);
+}
+
 TEST_CASE("a run is exported, and its folder is a checkpoint", "[formats]") {
   const Corpus f;
   REQUIRE(f.run("train stories.txt --tokenizer char --preset llama2 --steps 3 --out run" + kTiny).status == 0);
@@ -808,7 +836,7 @@ TEST_CASE("a run is exported, and its folder is a checkpoint", "[formats]") {
   f.write("hf/config.json", config.dump());
   CHECK(loss("hf") == loss("run"));  // by tokenizer.json
   fs::remove(f.path("hf/tokenizer.json"));
-  check_refused(f, "eval hf --data stories.txt", "hf has no tokenizer that train_gpt reads: copy a tokenizer.json");
+  CHECK(contains(f.run("eval hf --data stories.txt").err, "train_gpt: hf has no tokenizer (copy a tokenizer.json"));
   REQUIRE(f.run("train stories.txt --placement deepnorm --steps 1 --out deepnorm" + kTiny).status == 0);
   const Outcome own = f.run("export deepnorm --out own");
   CHECK(contains(own.out, "own: TrainGPTForCausalLM of modeling_train_gpt.py"));

@@ -287,7 +287,7 @@ TEST_CASE("a damaged model of llm.c is refused before anything is allocated", "[
   f.write("gpt2_tokenizer.bin", to_llmc(Tokenizer::characters(std::string_view("ab"))));
   CHECK(contains(tokenizer(), "gpt2_tokenizer.bin has 2 tokens, and the model 256"));
   std::filesystem::remove(f.path("gpt2_tokenizer.bin"));
-  CHECK(contains(tokenizer(), "model.bin has no gpt2_tokenizer.bin next to it"));
+  CHECK(contains(from->tokenizer().unread()->why, "model.bin has no gpt2_tokenizer.bin next to it"));
 
   model.weights[spec_of(model, "block.1.attention.k.bias").offset] = std::numeric_limits<float>::quiet_NaN();
   write_llmc(f.path("."), exported(model));

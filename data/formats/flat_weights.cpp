@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "float_types.hpp"
+#include "foreign_tokenizer.hpp"
 
 using nlohmann::json;
 
@@ -108,11 +109,10 @@ uint64_t count_flat(const std::vector<FlatRow>& rows, const Config& config) {
   return count;
 }
 
-void read_flat(float* buffer, const std::vector<TensorSpec>& table, const InputFile& file, uint64_t at, FlatType type,
+void read_flat(const TensorPlaces& to, const InputFile& file, uint64_t at, FlatType type,
                const std::vector<FlatRow>& rows, const Config& config) {
-  const Table given = table_of(table);
   const auto with_tensor = [&](const std::string& name, ForeignRow foreign_row) {
-    const TensorSpec& spec = given.at(name);
+    const auto& [spec, buffer] = to.at(name);
     const std::vector<float> numbers = read_numbers(file, at, type, spec.size());
     const FloatsToWrite floats(buffer, spec);
     for_each_run(spec, foreign_row, config, [&](size_t ours, size_t theirs, size_t n) {
@@ -160,15 +160,15 @@ void FlatModel::set(const Config& config, uint64_t header_bytes, FlatType type, 
 Tokenizer FlatModel::tokenizer() const {
   const std::string path = std::filesystem::path(file_.path()).replace_filename(tokenizer_name_).string();
   if (!std::filesystem::exists(path))
-    throw std::runtime_error(file_.path() + " has no " + tokenizer_name_ + " next to it");
+    return no_tokenizer(file_.path() + " has no " + tokenizer_name_ + " next to it", config_.vocab_size);
   Tokenizer found = read_tokenizer_(path);
   if (found.vocabulary() == config_.vocab_size) return found;
   throw std::runtime_error(path + " has " + std::to_string(found.vocabulary()) + " tokens, and the model " +
                            std::to_string(config_.vocab_size));
 }
 
-void FlatModel::load(Model& model) const {
-  read_flat(model.weights.get(), model.table, file_, header_bytes_, type_, rows_, config_);
-  if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
+void FlatModel::load(const TensorPlaces& to) const {
+  read_flat(to, file_, header_bytes_, type_, rows_, config_);
+  if (const TensorSpec* bad = first_non_finite(to))
     file_.fail(" cannot be used: " + bad->name + " is not finite");
 }

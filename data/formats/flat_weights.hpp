@@ -30,9 +30,8 @@ struct FlatRow {
 // model. Throws std::logic_error if the rows lack a tensor of the model.
 uint64_t count_flat(const std::vector<FlatRow>& rows, const Config& config);
 
-// Fills the tensors of `buffer`, which has the layout `table`, from byte `at` of the file on. The file's model has this
-// Config.
-void read_flat(float* buffer, const std::vector<TensorSpec>& table, const InputFile& file, uint64_t at, FlatType type,
+// Reads all tensors from byte `at` of the file on. The file's model has this Config.
+void read_flat(const TensorPlaces& to, const InputFile& file, uint64_t at, FlatType type,
                const std::vector<FlatRow>& rows, const Config& config);
 
 // Appends the numbers of `buffer`, which has the layout `table`. Writes zeros for a tensor (a bias) that a model with
@@ -45,7 +44,7 @@ class FlatModel : public ForeignModel {
  public:
   const Config& config() const override { return config_; }
   Tokenizer tokenizer() const override;
-  void load(Model& model) const override;
+  void load(const TensorPlaces& to) const override;
 
  protected:
   FlatModel(const std::string& path, const char* tokenizer_name, Tokenizer (*read_tokenizer)(const std::string& path));

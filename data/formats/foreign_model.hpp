@@ -6,6 +6,7 @@
 
 #include "data/tokenizer/tokenizer.hpp"
 #include "layers/model/model.hpp"
+#include "tensor_places.hpp"
 
 // Files that came with a model and that its own program reads: names and contents. train_gpt hands them on.
 using CompanionFiles = std::map<std::string, std::string>;
@@ -18,14 +19,14 @@ class ForeignModel {
 
   virtual const Config& config() const = 0;  // resolved
   virtual const char* preset() const = 0;    // our preset with the same wiring
-  virtual Tokenizer tokenizer() const = 0;   // throws std::runtime_error if none can be read
+  virtual Tokenizer tokenizer() const = 0;   // of the kind `unread` if there is none, or none that we read
   virtual CompanionFiles companions() const { return {}; }
   virtual std::string dtype() const { return ""; }  // of the weights, as in --dtype; "" if export need not know
   virtual NumberType numbers() const { return NumberType::fp32; }  // of all tensors of the model, or of its base
   virtual std::string base() const { return ""; }  // the folder of the model that adapters belong to; "" without any
-  // Fills the weights of a model that has the tensors of this Config, and perhaps adapters of its own. Throws if a
-  // number is not finite.
-  virtual void load(Model& model) const = 0;
+  // Reads all tensors of this Config, each to its place. Throws std::runtime_error if a number is not finite.
+  virtual void load(const TensorPlaces& to) const = 0;
+  void load(Model& model) const { load(places_in(model.table, model.weights.get())); }
 };
 
 // What to export.

@@ -114,7 +114,8 @@ bool is_equal(const ForeignTensor& tensor) {
 
 // Reads a tensor that has the numbers of ours in the same order. Numbers that must be rounded are read in pieces, which
 // takes less memory.
-void fill(float* buffer, const TensorSpec& spec, const HeldTensor& from) {
+void fill(const TensorPlace& to, const HeldTensor& from) {
+  const auto& [spec, buffer] = to;
   if (spec.numbers == NumberType::fp32 || !from.read_part) return from.read(FloatsToWrite(buffer, spec).data());
   std::vector<float> piece(1 << 16);
   for (uint64_t first = 0, n; first < from.size(); first += n) {
@@ -126,26 +127,22 @@ void fill(float* buffer, const TensorSpec& spec, const HeldTensor& from) {
 
 }  // namespace
 
-void load_tensors(Model& model, const std::string& path, const HeldTensors& held, const ForeignTensors& wanted,
-                  const Config& config) {
-  std::map<std::string, const TensorSpec*> specs;
-  for (const TensorSpec& spec : model.table) specs[spec.name] = &spec;
-  const auto floats_of_ours = [&](const ForeignTensor::Source& source) {
-    return FloatsToWrite(model.weights.get(), *specs.at(source.spec.name));
-  };
+void load_tensors(const TensorPlaces& to, const std::string& path, const HeldTensors& held,
+                  const ForeignTensors& wanted, const Config& config) {
   for (const auto& [name, tensor] : wanted) {
     const HeldTensor& from = held.at(name);
     if (is_equal(tensor)) {
-      fill(model.weights.get(), *specs.at(tensor.sources[0].spec.name), from);
+      fill(to.at(tensor.sources[0].spec.name), from);
       continue;
     }
     std::vector<float> values(from.size());
     from.read(values.data());
     for (const ForeignTensor::Source& source : tensor.sources) {
-      const FloatsToWrite floats = floats_of_ours(source);
+      const TensorPlace& place = to.at(source.spec.name);
+      const FloatsToWrite floats(place.buffer, place.spec);
       tensor.for_each(source, config, [&, ours = floats.data()](size_t theirs, size_t i) { ours[i] = values[theirs]; });
     }
   }
-  if (const TensorSpec* bad = first_non_finite(model.table, model.weights.get()))
+  if (const TensorSpec* bad = first_non_finite(to))
     throw std::runtime_error(path + " cannot be used: " + bad->name + " is not finite");
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/formats/huggingface/architectures.hpp"
+#include "data/formats/tensor_places.hpp"
 #include "layers/model/model.hpp"
 
 // One of their tensors. It is made of several of ours, stacked, or of one of ours with its rows in another order.
@@ -68,6 +69,7 @@ using HeldTensors = std::map<std::string, HeldTensor>;  // by name
 void require_tensors(const std::string& path, const std::string& header, const HeldTensors& held,
                      const ForeignTensors& wanted);
 
-// Fills the weights of a model with this Config. Throws std::runtime_error if a number is not finite.
-void load_tensors(Model& model, const std::string& path, const HeldTensors& held, const ForeignTensors& wanted,
-                  const Config& config);
+// Reads all tensors of a model with this Config, each to its place. Throws std::runtime_error if a number is not
+// finite.
+void load_tensors(const TensorPlaces& to, const std::string& path, const HeldTensors& held,
+                  const ForeignTensors& wanted, const Config& config);

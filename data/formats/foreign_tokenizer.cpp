@@ -17,3 +17,7 @@ Tokenizer read_or_keep(const std::function<Tokenizer()>& read, int vocabulary, c
     return Tokenizer::unread({vocabulary, file.empty() ? "" : read_file(file, kLargestTokenizer), error.what()});
   }
 }
+
+Tokenizer no_tokenizer(const std::string& why, int vocabulary) {
+  return read_or_keep([&]() -> Tokenizer { throw UnsupportedPart(why); }, vocabulary, "");
+}

@@ -1,19 +1,28 @@
 #pragma once
-// Fine-tuning: copies weights from a model whose norms may differ, and chooses what the user leaves open.
+// Fine-tuning: takes the weights of a model whose norms may differ, and chooses what the user leaves open.
 
 #include <string>
+#include <vector>
 
 #include "data/options/options.hpp"
 #include "layers/model/model.hpp"
 
-// Copies the weights of another model by name. The tensors of norms may differ: drops norms that only `from` has, and
-// keeps the values of norms (and adapters) that only `model` has. A shorter context takes the first of the learned
-// positions. Returns a line about norms, or "". Throws std::runtime_error that names `path` if another tensor differs.
-std::string copy_weights(Model& model, const Model& from, const std::string& path);
+// How the tensors of a model fit stored ones of the same names.
+struct Match {
+  std::vector<TensorSpec> equal;    // have the shape of the stored one
+  std::vector<TensorSpec> cut;      // learned positions: the first rows of the stored ones
+  std::vector<TensorSpec> lacking;  // are not stored: norms and adapters
+  std::string note;                 // a line about norms; "" if they are the same
+};
 
-// Fills the weights of a model from a checkpoint as copy_weights() does. Reads them directly into the model if no norm
-// differs. Merges adapters that the model does not have.
-std::string start_from(Model& model, const std::string& checkpoint);
+// Matches the tables of a model and of a file. The tensors of norms may differ, and the model may have adapters more.
+// Throws std::runtime_error that names `path` if another tensor differs.
+Match match_tensors(const std::vector<TensorSpec>& model, const std::vector<TensorSpec>& stored,
+                    const std::string& path);
+
+// Fills the weights of a model from a checkpoint or a model of another program, by match_tensors(). Draws what the file
+// lacks from the seed, as initialize() does. Merges adapters that the model does not have. Returns the note.
+std::string start_from(Model& model, const std::string& checkpoint, uint64_t seed);
 
 // Returns the peak learning rate for fine-tuning a model of this width, or its adapters if it has any. README.md has
 // the measurements behind it.

@@ -49,9 +49,10 @@ std::string go_to_start(Trainer& t) {
     order_state(t, whole.get());
     return norms;
   }
-  initialize(t.model, t.options().seed);
-  if (!t.options().init_from.empty()) {
-    norms = start_from(t.model, find_checkpoint(t.options().init_from));
+  if (t.options().init_from.empty()) {
+    initialize(t.model, t.options().seed);
+  } else {
+    norms = start_from(t.model, find_checkpoint(t.options().init_from), t.options().seed);
     require_same_weights(t.options());
   }
   order_state(t, nullptr);

@@ -11,7 +11,6 @@
 #include <system_error>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "data/files/files.hpp"
@@ -310,10 +309,14 @@ CheckpointHeader imported_header(const std::string& path, const Format& format) 
   return imported_header(*format.open(path), path, format.folder);
 }
 
-void import_weights(const std::string& path, const ForeignModel& from, Model& model) {
+std::vector<TensorSpec> whole_table(const Config& config) {
   Layout layout;
-  declare_model(layout, from.config());
-  require_same_tensors(path, layout.table(), model.table);
+  declare_model(layout, config);
+  return layout.table();
+}
+
+void import_weights(const std::string& path, const ForeignModel& from, Model& model) {
+  require_same_tensors(path, whole_table(from.config()), model.table);
   from.load(model);
 }
 
@@ -371,10 +374,10 @@ CheckpointHeader verify_checkpoint(const std::string& path) {
 
 namespace {
 
-// The places of slices in buffers. If a tensor's numbers have another type in the file, they are converted at the end.
-class Places {
+// The addresses of slices. If a tensor's numbers have another type in the file, they are converted at the end.
+class Slices {
  public:
-  void add(const std::string& name, const TensorSpec& spec, float* buffer) { tensors_[name] = {spec, buffer}; }
+  explicit Slices(const TensorPlaces& tensors) : tensors_(tensors) {}
 
   // Null for a slice that nothing asks for.
   char* of(const StoredSlice& slice) {
@@ -392,49 +395,25 @@ class Places {
     for (const auto& [numbers, floats, size] : to_widen_) widen(numbers, floats, size);
     to_round_.clear();
   }
-  size_t size() const { return tensors_.size(); }
 
  private:
-  std::unordered_map<std::string, std::pair<TensorSpec, float*>> tensors_;
+  const TensorPlaces& tensors_;
   std::vector<std::unique_ptr<FloatsToWrite>> to_round_;
   std::vector<std::tuple<NumberType, float*, size_t>> to_widen_;
 };
 
-// Reads the tensors that the file has, all of which the model has.
-void read_numbers(const std::string& path, const CheckpointFile& file, Model& model, Buffer* state) {
-  if (state && !file.header.optimizer) throw std::runtime_error(path + " holds no optimizer state to resume from");
-  const std::vector<TensorSpec> of_state = state ? state_table(model.table) : std::vector<TensorSpec>();
-  Places places;
-  std::unordered_set<std::string_view> in_file;
-  for (const TensorSpec& spec : file.table) in_file.insert(spec.name);
-  for (const TensorSpec& spec : model.table)
-    if (in_file.contains(spec.name)) places.add(spec.name, spec, model.weights.get());
-  for (const TensorSpec& spec : of_state) places.add(stored_name(spec.name), spec, state->get());
+// Reads each tensor that has a place.
+void read_numbers(const std::string& path, const CheckpointFile& file, const TensorPlaces& places) {
+  Slices slices(places);
   std::vector<char*> to;
-  for (const StoredSlice& slice : file.slices) to.push_back(places.of(slice));
+  for (const StoredSlice& slice : file.slices) to.push_back(slices.of(slice));
   if (static_cast<size_t>(std::ranges::count_if(to, [](const char* p) { return p; })) < places.size())
     throw std::runtime_error(path + " lacks the optimizer state of tensors that train");
   read_slices(file, to);
-  places.convert();
-  const auto require_finite = [&](const std::vector<TensorSpec>& table, const float* numbers) {
-    if (const TensorSpec* bad = first_non_finite(table, numbers))
-      throw std::runtime_error(path + " cannot be used: " + bad->name +
-                               " is not finite, because its training diverged");
-  };
-  require_finite(model.table, model.weights.get());
-  if (state) require_finite(of_state, state->get());
-}
-
-// True if a model has these tensors, and all others are adapters.
-bool extends(const std::vector<TensorSpec>& model, const std::vector<TensorSpec>& tensors) {
-  std::unordered_map<std::string_view, const std::vector<int>*> shapes;
-  for (const TensorSpec& spec : tensors) shapes[spec.name] = &spec.shape;
-  for (const TensorSpec& spec : model) {
-    const auto found = shapes.find(spec.name);
-    if (found == shapes.end() ? spec.role != Role::adapter : *found->second != spec.shape) return false;
-    if (found != shapes.end()) shapes.erase(found);
-  }
-  return shapes.empty();
+  slices.convert();
+  if (const TensorSpec* bad = first_non_finite(places))
+    throw std::runtime_error(path + " cannot be used: " + bad->name +
+                             " is not finite, because its training diverged");
 }
 
 }  // namespace
@@ -446,22 +425,23 @@ void load_checkpoint(const std::string& path, Model& model, Buffer* state) {
   }
   const CheckpointFile file = open_checkpoint(path);
   require_same_tensors(path, file.table, model.table);
-  read_numbers(path, file, model, state);
+  if (state && !file.header.optimizer) throw std::runtime_error(path + " holds no optimizer state to resume from");
+  TensorPlaces to = places_in(model.table, model.weights.get());
+  if (state)
+    for (const TensorSpec& spec : state_table(model.table)) to[stored_name(spec.name)] = {spec, state->get()};
+  read_numbers(path, file, to);
 }
 
-bool load_weights(const std::string& path, Model& model) {
-  if (const Format* format = format_of(path)) {
-    const std::unique_ptr<ForeignModel> from = format->open(path);
-    Layout layout;
-    declare_model(layout, from->config());
-    if (!extends(model.table, layout.table())) return false;
-    from->load(model);
-    return true;
-  }
-  const CheckpointFile file = open_checkpoint(path);
-  if (!extends(model.table, file.table)) return false;
-  read_numbers(path, file, model, nullptr);
-  return true;
+StoredWeights::StoredWeights(const std::string& path) : path_(path) {
+  if (const Format* format = format_of(path)) foreign_ = format->open(path);
+  else own_ = open_checkpoint(path);
+  table_ = foreign_ ? whole_table(foreign_->config()) : own_.table;
+}
+
+const Config& StoredWeights::config() const { return foreign_ ? foreign_->config() : own_.header.options.config; }
+
+void StoredWeights::read(const TensorPlaces& to) const {
+  foreign_ ? foreign_->load(to) : read_numbers(path_, own_, to);
 }
 
 TrainedModel load_adapted_model(const std::string& adapters, const std::string& base) {

@@ -42,9 +42,21 @@ TrainedModel load_trained_model(const std::string& path);
 // Loads adapters of peft on a base: both are folders.
 TrainedModel load_adapted_model(const std::string& adapters, const std::string& base);
 
-// Reads the weights of a checkpoint into a model that has the same tensors, and perhaps adapters more. Returns false,
-// and reads nothing, if other tensors differ.
-bool load_weights(const std::string& path, Model& model);
+// The weights of a checkpoint, or of a model of another program.
+class StoredWeights {
+ public:
+  explicit StoredWeights(const std::string& path);  // reads the header; throws like read_checkpoint_header()
+  const Config& config() const;
+  const std::vector<TensorSpec>& table() const { return table_; }
+  // Reads all tensors of the table, each to its place. Throws std::runtime_error if a number is not finite.
+  void read(const TensorPlaces& to) const;
+
+ private:
+  std::string path_;
+  std::unique_ptr<ForeignModel> foreign_;  // null for a checkpoint
+  CheckpointFile own_;
+  std::vector<TensorSpec> table_;
+};
 
 // Reads the weights, and the optimizer's state if `state` is given, into a model with tensors of the same names,
 // shapes and optimizers. Otherwise throws std::runtime_error that names the first tensor that differs.

@@ -108,8 +108,10 @@ Model merged(Model model) {
   return model;
 }
 
-void initialize(Model& model, uint64_t seed) {
-  for (const TensorSpec& spec : model.table) {
+void initialize(Model& model, uint64_t seed) { initialize(model, seed, model.table); }
+
+void initialize(Model& model, uint64_t seed, const std::vector<TensorSpec>& tensors) {
+  for (const TensorSpec& spec : tensors) {
     const uint64_t key = rng::key({seed, rng::word(spec.name)});
     const Start start = spec.start;
     const auto value = [=](size_t i) {

@@ -58,6 +58,9 @@ Model merged(Model model);
 // Draws every tensor from (seed, its name), so that adding a tensor does not change the others.
 void initialize(Model& model, uint64_t seed);
 
+// Draws these tensors of its table only.
+void initialize(Model& model, uint64_t seed, const std::vector<TensorSpec>& tensors);
+
 // Activations and scratch buffers of one step, for up to B sequences of up to T tokens.
 struct Activations {
   std::vector<TensorSpec> table;

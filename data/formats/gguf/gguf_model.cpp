@@ -81,11 +81,11 @@ class GgufModel : public ForeignModel {
   }
 
   // The file holds the gains that llama.cpp multiplies by.
-  void load(Model& model) const override {
-    load_tensors(model, file_->path(), held_, wanted_, config());
-    for (const TensorSpec& spec : model.table)
-      if (config().norm_unit_offset && spec.role == Role::norm_gain)
-        for (size_t i = 0; i < spec.size(); ++i) model.weights[spec.offset + i] -= 1;
+  void load(const TensorPlaces& to) const override {
+    load_tensors(to, file_->path(), held_, wanted_, config());
+    for (const auto& [name, place] : to)
+      if (config().norm_unit_offset && place.spec.role == Role::norm_gain)
+        for (size_t i = 0; i < place.spec.size(); ++i) place.buffer[place.spec.offset + i] -= 1;
   }
 
  private:

@@ -102,6 +102,21 @@ Config read_config(const std::string& path, const json& file, const Architecture
   });
 }
 
+// The tensor of the token embedding.
+const HeldTensor& embedding_of(const HeldTensors& held, const ForeignTensors& wanted) {
+  const auto found = std::ranges::find_if(
+      wanted, [](const auto& row) { return row.second.sources[0].spec.name == "embedding.token.weight"; });
+  return held.at(found->first);
+}
+
+bool equal_numbers(const HeldTensor& a, const HeldTensor& b) {
+  if (a.shape != b.shape) return false;
+  std::vector<float> of_a(a.size()), of_b(b.size());
+  a.read(of_a.data());
+  b.read(of_b.data());
+  return of_a == of_b;
+}
+
 class HuggingFaceModel : public ForeignModel {
  public:
   explicit HuggingFaceModel(const std::string& folder) : folder_(folder), held_(held_in(folder)) {
@@ -122,10 +137,10 @@ class HuggingFaceModel : public ForeignModel {
   CompanionFiles companions() const override { return read_companions(folder_); }
   std::string dtype() const override;
   NumberType numbers() const override;
-  void load(Model& model) const override;
+  void load(const TensorPlaces& to) const override;
 
  private:
-  void check_tied_head(const std::vector<float>& embedding) const;
+  void check_tied_head() const;
 
   std::string folder_;
   const Architecture* architecture_ = nullptr;
@@ -146,9 +161,8 @@ Tokenizer HuggingFaceModel::tokenizer() const {
     if (fs::exists(folder_ + file))
       return read_or_keep([&] { return read_tokenizer(folder_); }, config_.vocab_size, folder_ + "/tokenizer.json")
           .finding_special(true);
-  if (config_.vocab_size != 256)
-    throw std::runtime_error(folder_ + " has no tokenizer that train_gpt reads: copy a tokenizer.json into it");
-  return Tokenizer::bytes();
+  if (config_.vocab_size == 256) return Tokenizer::bytes();
+  return no_tokenizer(folder_ + " has no tokenizer (copy a tokenizer.json into it)", config_.vocab_size);
 }
 
 // The largest tensor's.
@@ -166,20 +180,16 @@ NumberType HuggingFaceModel::numbers() const {
 }
 
 // Throws if the two tied matrices differ: transformers does not tie such matrices, whatever config.json says.
-void HuggingFaceModel::check_tied_head(const std::vector<float>& embedding) const {
+void HuggingFaceModel::check_tied_head() const {
   const HeldTensor& head = tied_head_.mapped();
-  std::vector<float> values(head.size());
-  head.read(values.data());
-  if (values != embedding)
+  if (!equal_numbers(head, embedding_of(held_, wanted_)))
     throw std::runtime_error(head.file + " holds another " + kHead + " than the embedding, and " +
                              folder_ + kConfig + " ties the two: set tie_word_embeddings to false there");
 }
 
-void HuggingFaceModel::load(Model& model) const {
-  load_tensors(model, folder_, held_, wanted_, config_);
-  if (tied_head_.empty()) return;
-  for (const TensorSpec& spec : model.table)
-    if (spec.name == "embedding.token.weight") check_tied_head(read_floats(spec, model.weights.get()));
+void HuggingFaceModel::load(const TensorPlaces& to) const {
+  if (!tied_head_.empty()) check_tied_head();
+  load_tensors(to, folder_, held_, wanted_, config_);
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ class AdaptedModel : public ForeignModel {
   std::string dtype() const override { return base_->dtype(); }
   NumberType numbers() const override { return base_->numbers(); }
   std::string base() const override { return base_folder_; }
-  void load(Model& model) const override;
+  void load(const TensorPlaces& to) const override;
 
  private:
   void require_tensors(const std::string& folder) const;
@@ -133,14 +133,13 @@ void AdaptedModel::require_tensors(const std::string& folder) const {
   if (!wanted.empty()) throw std::runtime_error(path + " lacks the tensor '" + wanted.begin()->first + "'");
 }
 
-void AdaptedModel::load(Model& model) const {
-  base_->load(model);
-  std::map<std::string, size_t> offsets;
-  for (const TensorSpec& spec : model.table) offsets[spec.name] = spec.offset;
+void AdaptedModel::load(const TensorPlaces& to) const {
+  base_->load(to);
   for (const AdapterTensor& t : tensors_) {
     std::vector<float> theirs(t.spec.size());
     stored_.read(theirs.data(), *stored_.find(t.name));
-    float* ours = model.weights.get() + offsets.at(t.spec.name);
+    const TensorPlace& place = to.at(t.spec.name);
+    float* ours = place.buffer + place.spec.offset;
     const size_t width = t.spec.shape[1];
     for (size_t r = 0; r < t.rows.size(); ++r) std::copy_n(theirs.data() + t.rows[r] * width, width, ours + r * width);
     if (!std::all_of(theirs.begin(), theirs.end(), [](float x) { return std::isfinite(x); }))

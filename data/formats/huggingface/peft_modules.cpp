@@ -24,18 +24,11 @@ ModuleRow module_row(const Architecture& architecture, const std::string& part) 
   return {"", ""};
 }
 
-// Returns the matrices that an adapter belongs to: attention.q, attention.k and attention.v for "attention.qkv".
-std::vector<std::string> parts_of(const std::string& group) {
-  for (const Joined& row : kJoined)
-    if (group.ends_with(std::string(".") + row.name)) return {row.parts.begin(), row.parts.end()};
-  return {group};
-}
-
 // Returns the row in their tensor for each row of our b.
 std::vector<size_t> foreign_rows(const Architecture& architecture, const Config& config, const std::string& group) {
   std::vector<size_t> rows;
   const size_t D = config.head_dim;
-  for (const std::string& part : parts_of(group)) {
+  for (const std::string& part : adapted_parts(group)) {
     const ModuleRow row = module_row(architecture, part);
     const std::map<std::string_view, size_t> sizes = {
         {"attention.q", config.n_head * D}, {"attention.k", config.kv_heads * D}, {"attention.v", config.kv_heads * D},
@@ -65,13 +58,19 @@ std::string tensor_name(std::string module, int layer, const char* factor) {
 
 }  // namespace
 
+std::vector<std::string> adapted_parts(const std::string& group) {
+  for (const Joined& row : kJoined)
+    if (group.ends_with(std::string(".") + row.name)) return {row.parts.begin(), row.parts.end()};
+  return {group};
+}
+
 std::vector<AdapterTensor> adapter_tensors(const Architecture& architecture, const Config& config) {
   Layout layout;
   declare_model(layout, config);
   std::vector<AdapterTensor> tensors;
   for (const TensorSpec& spec : layout.table()) {
     if (spec.role != Role::adapter) continue;
-    const ModuleRow row = module_row(architecture, parts_of(spec.group())[0]);
+    const ModuleRow row = module_row(architecture, adapted_parts(spec.group())[0]);
     const std::string module = module_name(row, spec.group());
     const bool is_a = spec.leaf() == "lora_a";
     tensors.push_back({spec, tensor_name(module, spec.layer, is_a ? "A" : "B"), module.substr(module.find('#') + 2),

@@ -18,6 +18,10 @@ struct AdapterTensor {
   std::vector<size_t> rows;  // the place in theirs of each row of ours
 };
 
+// Returns the matrices that an adapter belongs to: attention.q, attention.k and attention.v for "attention.qkv". The
+// adapter has their rows in this order.
+std::vector<std::string> adapted_parts(const std::string& group);
+
 // Returns the tensors of the adapters of a model with this Config. The architecture is the base's.
 std::vector<AdapterTensor> adapter_tensors(const Architecture& architecture, const Config& config);
 
