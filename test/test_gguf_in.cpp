@@ -14,8 +14,10 @@
 #include "data/formats/gguf/gguf_model.hpp"
 #include "data/tokenizer/gguf/gguf_tokenizer.hpp"
 #include "data/tokenizer/gguf/gguf_vocabulary.hpp"
+#include "data/tokenizer/gguf/pre_tokenizers.hpp"
 #include "data/formats/huggingface/architectures.hpp"
 #include "data/strings/utf8.hpp"
+#include "data/tokenizer/bpe_json.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/pipeline/unknown.hpp"
 #include "data/tokenizer/piece_files.hpp"
@@ -782,11 +784,47 @@ TEST_CASE("pre-tokenizers of GGUF split text as their models do", "[gguf]") {
                                 "qwen35", "glm4", "dbrx"}) {
     INFO(pre);
     CHECK(words(pre, "It's 12 or 345 cats,\n\n  isn't it? \xc3\xa9\xe4\xb8\xad") > 10);
+    json keys = keys_of(bpe);
+    keys["tokenizer.ggml.pre"] = pre;
+    const std::string back = keys_of(read(keys))["tokenizer.ggml.pre"];
+    CHECK(find_pre_tokenizer(back)->splits == find_pre_tokenizer(pre)->splits);
   }
   json keys = keys_of(bpe);
   keys.erase("tokenizer.ggml.add_bos_token");
   keys["tokenizer.ggml.pre"] = "llama-bpe";
   CHECK(contains(unsupported(keys), "a first token that is no control token"));  // llama.cpp adds one for this name
+}
+
+TEST_CASE("a tokenizer.json is written as GGUF if llama.cpp finds the same tokens", "[gguf]") {
+  const Tokenizer bpe = Tokenizer::bpe(train_bpe("the 12 12 12 cat; cat; ;; the", 270));
+  json file = json::parse(to_json(*bpe.bpe()));
+  file["pre_tokenizer"] = {{"type", "Sequence"},  // as in SmolLM and StarCoder
+                           {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}},
+                                              {{"type", "ByteLevel"}, {"add_prefix_space", false}}}}};
+  json spaces = {{"id", bpe.vocabulary()}, {"content", "    "}, {"normalized", true}, {"special", false}};
+  file["added_tokens"].push_back(spaces);  // as in Phi-2
+  const auto written = [](const json& j) { return keys_of(Tokenizer::bpe(bpe_from_json(j.dump()))); };
+  const json keys = written(file);
+  CHECK(keys["tokenizer.ggml.pre"] == "starcoder");
+  CHECK(keys["tokenizer.ggml.token_type"].back() == 4);
+  CHECK(keys["tokenizer.ggml.tokens"].back() == "    ");
+  const std::string text = "the 12 cats;     1212";
+  CHECK(read(keys).encode(text) == Tokenizer::bpe(bpe_from_json(file.dump())).encode(text));
+
+  const auto refusal = [&](const json& j) { return message_of<std::invalid_argument>([&] { written(j); }); };
+  const std::string cannot = "added tokens that train_gpt cannot write as GGUF";
+  json other = file;
+  other["added_tokens"].back()["lstrip"] = true;
+  CHECK(contains(refusal(other), cannot));
+  other = file;
+  other["normalizer"] = {{"type", "Lowercase"}};
+  CHECK(contains(refusal(other), cannot));
+  other = file;
+  other["pre_tokenizer"]["pretokenizers"][0]["individual_digits"] = false;
+  CHECK(contains(refusal(other), cannot));
+  other = file;
+  other["model"]["ignore_merges"] = true;  // llama.cpp has no such row
+  CHECK(contains(refusal(other), cannot));
 }
 
 TEST_CASE("a tokenizer of GGUF that we lack is named, and its model reads token files", "[gguf]") {

@@ -163,7 +163,8 @@ TEST_CASE("the program reads pytorch_model.bin", "[pytorch]") {
   fs::copy(kFiles + "gpt2-f16.bin", f.path("old/pytorch_model.bin"));
   check_refused(f, "eval old --data stories.txt", "old/pytorch_model.bin: 'transformer.");
   f.write("old/pytorch_model.bin", "\x80\x02" + std::string(99, '\0'));
-  check_refused(f, "eval old --data stories.txt", "old/pytorch_model.bin is a PyTorch file of before version 1.6");
+  check_refused(f, "eval old --data stories.txt", "old/pytorch_model.bin is a PyTorch file of before version 1.6: "
+                                                "convert it with python3 -c 'import sys, torch; f = sys.argv[1]; ");
   f.write("old/pytorch_model.bin", file_of(dict_of("x", "cposix\nsystem\n")));
   check_refused(f, "train stories.txt --init-from old", "old/pytorch_model.bin cannot be used: its pickle names "
                                                         "'posix.system', which no dict of tensors needs");

@@ -39,8 +39,8 @@ constexpr Row kTexts[] = {
 constexpr Row kModels[] = {
     {0, "PK\x03\x04"sv, "a PyTorch file, which train_gpt reads only as the pytorch_model.bin of a folder of "
      "transformers with its config.json: save the model there, with save_pretrained(DIR)", ""},
-    {0, "\x80\x02"sv, "a PyTorch file of before version 1.6, which train_gpt does not read: save the model as "
-     "safetensors, with save_pretrained(DIR) of transformers", ""},
+    {0, "\x80\x02"sv, "a PyTorch file of before version 1.6: convert it with python3 -c 'import sys, torch; "
+     "f = sys.argv[1]; torch.save(torch.load(f, weights_only=True), f)' FILE", ""},
     {0, "\x89HDF"sv, "an HDF5 file: save the model as safetensors, with save_pretrained(DIR) of transformers", ""},
 };
 

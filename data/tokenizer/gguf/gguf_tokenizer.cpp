@@ -1,9 +1,13 @@
 #include "gguf_tokenizer.hpp"
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 
+#include "data/files/json.hpp"
 #include "data/strings/utf8.hpp"
+#include "data/tokenizer/pipeline/json_parts.hpp"
+#include "pre_tokenizers.hpp"
 
 namespace {
 
@@ -37,9 +41,39 @@ uint32_t special_token(const BpeTables& tables, const std::vector<std::string>& 
   return otherwise;
 }
 
-// llama.cpp's name of a split ("tokenizer.ggml.pre").
-const char* pre_tokenizer_of(Split split) {
-  switch (split) {
+// llama.cpp finds tokens in text as they are.
+bool is_found_alone(const AddedToken& added) {
+  return added.special || !(added.left_strips || added.right_strips || added.single_word);
+}
+
+// The tokens that are found in text: before it is normalized, and after that.
+std::vector<AddedToken> added_tokens(const JsonParts& parts) {
+  std::vector<AddedToken> all = parts.first_added.all();
+  const std::vector<AddedToken>& later = parts.added.all();
+  all.insert(all.end(), later.begin(), later.end());
+  return all;
+}
+
+// Returns llama.cpp's row for a tokenizer.json that does more than BpeTables::split. Null if it has none.
+const PreTokenizer* pre_tokenizer_of(const JsonParts& parts, bool words_first) {
+  const nlohmann::json file = parse_json(parts.text);
+  const bool normalizes = !member(file, "normalizer").is_null();
+  if (normalizes || parts.word_model || parts.byte_fallback) return nullptr;
+  if (!std::ranges::all_of(added_tokens(parts), is_found_alone)) return nullptr;
+  return find_pre_tokenizer(member(file, "pre_tokenizer"), words_first);
+}
+
+// llama.cpp's name for how a tokenizer splits text into words ("tokenizer.ggml.pre").
+const char* pre_tokenizer_of(const BpeTables& tables) {
+  if (tables.json && !tables.json->has_split) {
+    if (const PreTokenizer* row = pre_tokenizer_of(*tables.json, tables.words_first)) return row->names[0];
+    throw std::invalid_argument("this tokenizer.json has a normalizer, a pre_tokenizer or added tokens that train_gpt "
+                                "cannot write as GGUF: export --to hf, and convert that with llama.cpp");
+  }
+  if (tables.words_first && tables.split != Split::llama3)
+    throw std::invalid_argument("llama.cpp merges within words that are tokens, which this tokenizer does not "
+                                "(ignore_merges): GGUF cannot hold it");
+  switch (tables.split) {
     case Split::gpt2: return "gpt-2";
     case Split::llama3: return "llama-bpe";
     case Split::qwen2: break;
@@ -49,15 +83,9 @@ const char* pre_tokenizer_of(Split split) {
 
 GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
   const BpeTables& tables = bpe.tables();
-  if (tables.words_first && tables.split != Split::llama3)
-    throw std::invalid_argument("llama.cpp merges within words that are tokens, which this tokenizer does not "
-                                "(ignore_merges): GGUF cannot hold it");
-  if (tables.json && !tables.json->has_split)
-    throw std::invalid_argument("this tokenizer.json has a normalizer, a pre_tokenizer or added tokens that train_gpt "
-                                "cannot write as GGUF: export --to hf, and convert that with llama.cpp");
   GgufTokenizer t;
   t.model = "gpt2";
-  t.pre = pre_tokenizer_of(tables.split);
+  t.pre = pre_tokenizer_of(tables);
   for (const std::string& token : tables.tokens) t.tokens.push_back(printable(token));
   for (const Merge& merge : tables.merges) t.merges.push_back(t.tokens[merge.left] + " " + t.tokens[merge.right]);
   const std::string zero = printable(std::string(1, '\0'));
@@ -68,7 +96,7 @@ GgufTokenizer bpe_tokenizer(const Bpe& bpe) {
     t.types[special.token] = kControl;
   }
   if (tables.json)
-    for (const AddedToken& added : tables.json->first_added.all()) {
+    for (const AddedToken& added : added_tokens(*tables.json)) {
       if (added.special) continue;
       t.tokens[added.token] = added.text;
       t.types[added.token] = kUserDefined;

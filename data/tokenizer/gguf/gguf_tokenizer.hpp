@@ -6,7 +6,7 @@
 //                     zero bytes, and its result is not a token
 //   chars     rwkv    the longest token that matches is the next character. No token ends a text; in model gpt2,
 //                     token 11 would
-//   bpe       gpt2    byte-level BPE, split as in GPT-2, Llama 3 or Qwen 2
+//   bpe       gpt2    byte-level BPE, split as a row of pre_tokenizers.cpp says
 //   pieces    llama   SentencePiece's BPE with scores
 //
 // llama.cpp puts begin() of the tokenizer before a text, if there is one, and no token after a text.

@@ -1,8 +1,13 @@
 #include "pre_tokenizers.hpp"
 
 #include <algorithm>
+#include <optional>
 
+#include "data/files/json.hpp"
+#include "data/tokenizer/pipeline/json_parts.hpp"
 #include "data/tokenizer/pipeline/split.hpp"
+
+using nlohmann::json;
 
 namespace {
 
@@ -39,11 +44,39 @@ std::vector<PreTokenizer> make_pre_tokenizers() {
   };
 }
 
+const std::vector<PreTokenizer>& pre_tokenizers() {
+  static const std::vector<PreTokenizer> all = make_pre_tokenizers();
+  return all;
+}
+
+// Returns the regular expression of a part, whose matches and what is between them are words. "" for a part that splits
+// nothing. Open: a part that does something else.
+std::optional<std::string> split_of(const json& part) {
+  const json& type = member(part, "type");
+  if (type == "ByteLevel" && !flag_of(part, "add_prefix_space", true))
+    return flag_of(part, "use_regex", true) ? regex_of(Split::gpt2) : "";
+  if (type == "Digits" && flag_of(part, "individual_digits", false)) return R"(\p{N})";
+  if (type != "Split" || member(part, "behavior") != "Isolated" || flag_of(part, "invert", false)) return {};
+  const json& regex = member(member(part, "pattern"), "Regex");
+  return regex.is_string() ? std::optional(regex.get<std::string>()) : std::nullopt;
+}
+
 }  // namespace
 
 const PreTokenizer* find_pre_tokenizer(std::string_view name) {
-  static const std::vector<PreTokenizer> all = make_pre_tokenizers();
-  for (const PreTokenizer& row : all)
+  for (const PreTokenizer& row : pre_tokenizers())
     if (std::find(row.names.begin(), row.names.end(), name) != row.names.end()) return &row;
+  return nullptr;
+}
+
+const PreTokenizer* find_pre_tokenizer(const json& pre_tokenizer, bool words_first) {
+  std::vector<std::string> splits;
+  for (const json& part : parts_in(pre_tokenizer, "pre_tokenizer")) {
+    const std::optional<std::string> regex = split_of(part);
+    if (!regex) return nullptr;
+    if (!regex->empty()) splits.push_back(*regex);
+  }
+  for (const PreTokenizer& row : pre_tokenizers())
+    if (row.splits == splits && row.words_first == words_first) return &row;
   return nullptr;
 }

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 struct PreTokenizer {
   std::vector<const char*> names;
   std::vector<std::string> splits;  // regular expressions, used in turn; matches and what is between them are words
@@ -17,3 +19,6 @@ struct PreTokenizer {
 
 // Returns the row with this name, or null.
 const PreTokenizer* find_pre_tokenizer(std::string_view name);
+
+// Returns the row that splits text as this pre_tokenizer of a tokenizer.json does, or null.
+const PreTokenizer* find_pre_tokenizer(const nlohmann::json& pre_tokenizer, bool words_first);
