@@ -491,6 +491,9 @@ class Exchange(Checks):
             refused += done.returncode != 0
             if done.returncode != 0 or key.endswith(UNCOMPARED):
                 continue
+            if OLDEST and (name, key) in KEYS_NOT_OLDEST:
+                print(f"skipped: {name} {what} {key}, which transformers {hf.__version__} computes wrong", flush=True)
+                continue
             try:
                 config = type(model.config).from_dict(copy.deepcopy(file))  # it writes into what it reads
             except Exception:  # a value of another type
@@ -540,6 +543,13 @@ def other(value):
     return "relu" if value else 3
 
 
+# What this version of transformers computes wrong: Olmo 3 has one RoPE for all layers, Phi-4-mini's factors do not fit,
+# and some keys of config.json are not read.
+OLDEST = hf.__version__ == "5.0.0"
+NOT_OLDEST = {"olmo3", "lora-olmo3", "peft-olmo3", "in-olmo3", "peft-phi4-mini", "in-phi4-mini"}
+KEYS_NOT_OLDEST = {(name, "attn_logit_softcapping") for name in ("gemma3", "gemma3-4b")}
+KEYS_NOT_OLDEST |= {(name, "rope_parameters") for name in ("gpt-neox", "pythia", "neox-linear")}
+
 JOBS = {n: lambda c, n=n, o=o: c.out(n, o, False) for n, o in CLASSES.items()}
 JOBS |= {n: lambda c, n=n, o=o: c.out(n, o, True) for n, o in OWN.items()}
 JOBS |= {f"lora-{n}": lambda c, n=n, o=o: c.adapters(n, o) for n, o in CLASSES.items()}
@@ -551,6 +561,9 @@ JOBS |= {f"in-{n}": lambda c, n=n, o=o: c.come_in(n, o) for n, o in MADE.items()
 
 
 def one(program, name):
+    if OLDEST and name in NOT_OLDEST:
+        print(f"skipped: {name}, which transformers {hf.__version__} computes wrong", flush=True)
+        return 0, 0
     with tempfile.TemporaryDirectory() as folder:
         checks = Exchange(program, Path(folder))
         try:

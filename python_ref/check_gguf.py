@@ -27,6 +27,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.request
 from importlib.metadata import version
 from pathlib import Path
@@ -161,7 +162,13 @@ class LlamaCpp:
         return self.ask("tokenize", content=text, add_special=True)["tokens"]
 
     def greedy(self, prompt, length):
-        return self.ask("completion", prompt=prompt, n_predict=length, temperature=0, top_k=1)["content"]
+        """The text; None if it is not UTF-8 and this build refuses to answer with it."""
+        try:
+            return self.ask("completion", prompt=prompt, n_predict=length, temperature=0, top_k=1)["content"]
+        except urllib.error.HTTPError as error:
+            if OLDEST and b"Failed to parse input" in error.read():
+                return None
+            raise
 
     def loss(self, tokens):
         """The mean loss of the tokens after the first, in nats."""
@@ -238,7 +245,11 @@ class Exchange(Checks):
         self.worst[dtype] = max(self.worst.get(dtype, 0), abs(loss - ours))
         if dtype == "f32":
             _, want, _ = self.run(folder, "sample", "run", "--greedy", "--length", "40", "--prompt", PROMPT)
-            got = PROMPT + model.greedy(PROMPT, 40)
+            text = model.greedy(PROMPT, 40)
+            if text is None:
+                print(f"skipped: {name}: greedy text, which is not UTF-8: this build refuses it", flush=True)
+                return
+            got = PROMPT + text
             same = got.rstrip("\n\ufffd") == want.rstrip("\n\ufffd") and len(got) > len(PROMPT) + 20
             self.check(f"{name}: greedy text", same, f"{got!r}, and {want!r}")
 

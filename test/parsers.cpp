@@ -143,9 +143,8 @@ void read_pytorch(const std::string& path) {
   }
 }
 
-// Writes adapters of rank 2 on a base, and what describes them, unless they are there.
+// Writes adapters of rank 2 on a base, and what describes them.
 void write_adapters_of(const std::string& base, const std::string& folder) {
-  if (fs::exists(folder + "/adapter_config.json") && fs::exists(folder + "/adapter_model.safetensors")) return;
   Config c = open_huggingface(base)->config();
   c.lora_rank = 2, c.lora_alpha = 4, c.lora_on = "q,v,down";
   const Model model(resolve(c), false);
@@ -154,10 +153,12 @@ void write_adapters_of(const std::string& base, const std::string& folder) {
 
 // Reads one file of adapters. The other one and the base do not change.
 void read_adapters(const std::string& path) {
-  const std::string folder = folder_of(path), base = "test/huggingface/llama", bytes = read_file(path);
-  fs::rename(path, path + ".read");
-  write_adapters_of(base, folder);
-  fs::rename(path + ".read", path);
+  const std::string folder = folder_of(path), base = "test/huggingface/llama";
+  if (!fs::exists(folder + "/adapter_config.json") || !fs::exists(folder + "/adapter_model.safetensors")) {
+    fs::rename(path, path + ".read");
+    write_adapters_of(base, folder);
+    fs::rename(path + ".read", path);
+  }
   use(*open_adapted(folder, base));
 }
 
