@@ -8,6 +8,7 @@
 #include "data/corpus/corpus_files.hpp"
 #include "data/corpus/minimal_pairs.hpp"
 #include "data/corpus/town.hpp"
+#include "data/corpus/translation.hpp"
 #include "data/files/files.hpp"
 #include "data/host/progress.hpp"
 #include "data/strings/format.hpp"
@@ -49,22 +50,64 @@ void write_and_report(const CorpusOptions& options) {
 void write_pairs_and_report(const CorpusOptions& options) {
   check_output(options.pairs, options.force);
   const int64_t pairs =
-      write_pairs(options.pairs, options.count, options.seed, options.grammar, grammar_of(options));
+      write_pairs(options.pairs, options.count.value_or(1000), options.seed, options.grammar, grammar_of(options));
   std::printf("%s: %s\n", options.pairs.c_str(), counted(static_cast<double>(pairs), "pair").c_str());
 }
+
+// The rows of the table: what a loss of so many nats per pair is.
+std::string entropies_text(const PairEntropies& h) {
+  std::vector<std::vector<std::string>> rows = {{"exact means of the grammar", "nats/pair", "nats/word", "nats/byte"}};
+  for (const auto& [what, nats] : {std::pair("floor: H(target | source)", h.floor),
+                                   {"H(target): without its source", h.target},
+                                   {"words of the target by their frequency", h.unigram}})
+    rows.push_back({what, format("%.4f", nats), format("%.4f", nats / h.words), format("%.4f", nats / h.bytes)});
+  rows.push_back({"H(source)", format("%.4f", h.source), "", ""});
+  return aligned(rows, 1) + "a target has " + format("%.2f", h.words) + " words and " + format("%.2f", h.bytes) +
+         " bytes in the mean, and at most " + format_count(h.longest) + " bytes\n";
+}
+
+void write_translations_and_report(const CorpusOptions& options) {
+  const size_t bytes = parse_bytes(options.bytes), count = static_cast<size_t>(options.count.value_or(0));
+  for (const std::string& out : {options.out, nats_path(options.out)}) check_output(out, options.force);
+  const Stopwatch clock;
+  const SynchronousGrammar& grammar = pair_grammar(options.pairs_of);
+  const auto tell = [&](const auto& use) {
+    return tell_pairs(bytes, count, options.seed, grammar, form_of(options.out), use);
+  };
+  const CorpusSummary summary =
+      write_with_nats(options.out, "seed " + std::to_string(options.seed) + "; of each target given its source",
+                      std::to_string(bytes) + " bytes hold no pair; ask for 2k or more", tell);
+  const auto pairs = static_cast<double>(summary.stories);
+  std::printf("%s: %s, %s, floor %.4f nats/pair (%.1f s)\n%s", options.out.c_str(), counted(pairs, "pair").c_str(),
+              format_bytes(summary.bytes).c_str(), summary.nats / pairs, clock.seconds(),
+              entropies_text(entropies_of(grammar)).c_str());
+}
+
+// What a check counts, in words.
+struct CheckWords {
+  const char *line, *lines, *right;
+  const char* nats;  // for printf
+};
+constexpr CheckWords kStoryWords = {"story", "stories", "follow the grammar", "; %.1f nats per story"};
+constexpr CheckWords kPairWords = {"pair", "pairs", "are a source and a translation of it", "; %.4f nats per pair"};
 
 void check_and_report(const CorpusOptions& options) {
   constexpr size_t kMost = 1 << 28, kMostShown = 60;  // bytes
   const std::string name = options.check == "-" ? "standard input" : one_line(options.check);
   const std::string text = read_file(options.check, kMost);
   const std::string known = options.known.empty() ? "" : read_file(options.known, kMost);
-  const StoryCheck c = check_stories(text, known);
-  if (c.lines == 0) throw std::runtime_error(name + " has no stories to check: give one story per line");
-  std::printf("%s: %zu of %zu stories follow the grammar (%.1f %%); %zu are different", name.c_str(), c.stories,
-              c.lines, 100. * static_cast<double>(c.stories) / static_cast<double>(c.lines), c.distinct);
+  const bool pairs = !options.pairs_of.empty();
+  const CheckWords& words = pairs ? kPairWords : kStoryWords;
+  const StoryCheck c =
+      pairs ? explained(name + ", ", [&] { return check_pairs(text, known, pair_grammar(options.pairs_of)); })
+            : check_stories(text, known);
+  if (c.lines == 0)
+    throw std::runtime_error(name + " has no " + words.lines + " to check: give one " + words.line + " per line");
+  std::printf("%s: %zu of %zu %s %s (%.1f %%); %zu are different", name.c_str(), c.stories, c.lines, words.lines,
+              words.right, 100. * static_cast<double>(c.stories) / static_cast<double>(c.lines), c.distinct);
   if (!options.known.empty())
     std::printf("; %zu %s in %s", c.known, c.known == 1 ? "occurs" : "occur", one_line(options.known).c_str());
-  if (c.stories > 0) std::printf("; %.1f nats per story", c.nats / static_cast<double>(c.stories));
+  if (c.stories > 0) std::printf("%s", format(words.nats, c.nats / static_cast<double>(c.stories)).c_str());
   std::printf("\n");
   if (c.first_wrong > 0)
     std::printf("line %zu goes wrong after \"%s\", at \"%s\"\n", c.first_wrong, one_line(c.readable).c_str(),
@@ -79,6 +122,13 @@ void require_nothing_to_write(const CorpusOptions& o) {
       throw std::invalid_argument(std::string("--check reads stories and writes no file: leave out --") + name);
 }
 
+// Throws if the options name files of stories next to one of translations.
+void require_translations_alone(const CorpusOptions& o) {
+  for (const auto& [name, path] : {std::pair("pairs", o.pairs), {"questions", o.questions}, {"held-out", o.held_out}})
+    if (!path.empty())
+      throw std::invalid_argument(std::string("--pairs-of writes translations to --out alone: leave out --") + name);
+}
+
 }  // namespace
 
 void run_corpus(const CorpusOptions& options) {
@@ -86,10 +136,12 @@ void run_corpus(const CorpusOptions& options) {
     require_nothing_to_write(options);
     return check_and_report(options);
   }
+  if (!options.pairs_of.empty()) require_translations_alone(options);
   if (!options.known.empty())
     throw std::invalid_argument("--known goes with --check: name the stories to compare with");
   if (options.out.empty() && options.pairs.empty())
     throw std::invalid_argument("--out is missing: name the file to write, or check one with --check FILE");
+  if (!options.pairs_of.empty()) return write_translations_and_report(options);
   if (!options.pairs.empty()) write_pairs_and_report(options);
   if (!options.out.empty()) write_and_report(options);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The sub-command corpus: writes stories, or checks a text against their grammar.
+// The sub-command corpus: writes stories or translations, or checks a text against their grammar.
 
 #include "data/options/options.hpp"
 

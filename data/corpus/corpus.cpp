@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "data/strings/errors.hpp"
 #include "layers/config/enum_names.hpp"
 #include "layers/kernels/random.hpp"
 
@@ -115,20 +116,15 @@ story:
 namespace {
 
 // What the grammar that can produce most of a story (without its newline) makes of it.
-struct Reading {
-  std::optional<double> nats;  // nothing if no grammar can produce all of it
-  size_t readable = 0;         // length of the longest prefix that it can produce
-};
-
-Reading read_story(std::string_view story) {
-  Reading best;
+LineReading read_story(std::string_view story) {
+  size_t most = 0;
   for (const NamedGrammar& row : kStoryGrammars) {
     size_t readable = 0;
     const std::vector<double> derivations = story_grammar(row.name).read("story", story, &readable);
-    if (!derivations.empty()) return {derivations.front(), story.size()};
-    best.readable = std::max(best.readable, readable);
+    if (!derivations.empty()) return {.nats = derivations.front()};
+    most = std::max(most, readable);
   }
-  return best;
+  return {.readable = std::string(story.substr(0, most)), .wrong = std::string(story.substr(most))};
 }
 
 }  // namespace
@@ -177,6 +173,12 @@ CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
 }
 
 StoryCheck check_stories(std::string_view text, std::string_view known) {
+  return check_lines(text, known, [](std::string_view line) { return std::string(line); }, read_story);
+}
+
+StoryCheck check_lines(std::string_view text, std::string_view known,
+                       const std::function<std::string(std::string_view)>& key_of,
+                       const std::function<LineReading(std::string_view)>& read) {
   const auto lines_of = [](std::string_view all, auto&& use) {
     for (size_t number = 1; !all.empty(); ++number) {
       const std::string_view line = all.substr(0, all.find('\n'));
@@ -184,21 +186,22 @@ StoryCheck check_stories(std::string_view text, std::string_view known) {
       if (!line.empty()) use(line, number);
     }
   };
-  std::unordered_set<std::string_view> known_lines, seen;
-  lines_of(known, [&](std::string_view line, size_t) { known_lines.insert(line); });
+  std::unordered_set<std::string> known_lines, seen;
+  lines_of(known, [&](std::string_view line, size_t) { known_lines.insert(key_of(line)); });
   StoryCheck check;
   lines_of(text, [&](std::string_view line, size_t number) {
-    const Reading reading = read_story(line);
+    const auto [key, reading] = explained("line " + std::to_string(number) + ": ",
+                                          [&] { return std::pair(key_of(line), read(line)); });
     ++check.lines;
-    check.distinct += seen.insert(line).second;
-    check.known += known_lines.count(line);
+    check.distinct += seen.insert(key).second;
+    check.known += known_lines.count(key);
     if (reading.nats) {
       ++check.stories;
       check.nats += *reading.nats;
     } else if (check.first_wrong == 0) {
       check.first_wrong = number;
-      check.readable = line.substr(0, reading.readable);
-      check.wrong = line.substr(reading.readable);
+      check.readable = reading.readable;
+      check.wrong = reading.wrong;
     }
   });
   return check;

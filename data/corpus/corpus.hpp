@@ -50,7 +50,7 @@ struct CorpusSummary {
 CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
                            const std::function<void(const Story&)>& use);
 
-// Counts how many lines of a text the grammars can produce.
+// Counts how many lines of a text a grammar can produce.
 struct StoryCheck {
   size_t lines = 0, stories = 0;   // nonempty lines; lines that a grammar can produce
   size_t distinct = 0, known = 0;  // distinct lines; lines that `known` contains, too
@@ -59,3 +59,14 @@ struct StoryCheck {
   std::string readable, wrong;     // that line's longest prefix that a grammar can produce, and its rest
 };
 StoryCheck check_stories(std::string_view text, std::string_view known);
+
+// What a grammar makes of a line.
+struct LineReading {
+  std::optional<double> nats = {};      // nothing if it cannot produce all of it
+  std::string readable = {}, wrong = {};  // as in StoryCheck
+};
+
+// Checks lines of any kind. Two lines are the same if key_of() returns the same text.
+StoryCheck check_lines(std::string_view text, std::string_view known,
+                       const std::function<std::string(std::string_view)>& key_of,
+                       const std::function<LineReading(std::string_view)>& read);

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The first line of a .nats file, for printf and scanf. The seed follows, for human readers.
+// The first line of a .nats file, for printf and scanf. A remark follows, for human readers.
 constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes, %zu stories, hash %llx";
 
 }  // namespace
@@ -27,22 +27,27 @@ constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes
 std::string nats_path(const std::string& text_path) { return text_path + ".nats"; }
 
 CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed, const Grammar& grammar) {
+  const std::string nothing = std::to_string(bytes) + " bytes hold no story; ask for 256 or more";
+  return write_with_nats(path, "seed " + std::to_string(seed), nothing,
+                         [&](const auto& use) { return tell_stories(bytes, seed, grammar, use); });
+}
+
+CorpusSummary write_with_nats(const std::string& path, const std::string& remark, const std::string& nothing,
+                              const std::function<CorpusSummary(const std::function<void(const Story&)>&)>& tell) {
   WholeFile text(path), floor(nats_path(path));
   std::string numbers;
   unsigned long long hash = rng::word("");
-  const CorpusSummary summary = tell_stories(bytes, seed, grammar, [&](const Story& story) {
+  const CorpusSummary summary = tell([&](const Story& story) {
     text.write(story.text);
     for (const char byte : story.text) hash = rng::word_byte(hash, static_cast<unsigned char>(byte));
     char number[32];
     std::snprintf(number, sizeof number, "%.6f\n", story.nats);
     numbers += number;
   });
-  if (summary.stories == 0)
-    throw std::runtime_error("cannot write " + path + ": " + std::to_string(bytes) +
-                             " bytes hold no story; ask for 256 or more");
+  if (summary.stories == 0) throw std::runtime_error("cannot write " + path + ": " + nothing);
   char header[128];
   std::snprintf(header, sizeof header, kHeader, summary.bytes, summary.stories, hash);
-  floor.write(header + (", seed " + std::to_string(seed)) + "\n");
+  floor.write(header + (", " + remark) + "\n");
   floor.write(numbers);
 
   // Remove the old .nats file first. Then even a power failure cannot pair a text with another text's file.

@@ -6,23 +6,11 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "grammar_lines.hpp"
+
 namespace {
 
 using Memory = std::array<const GrammarEntry*, 26>;  // the entry that each variable remembers
-
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
-  return s;
-}
-
-std::vector<std::string> split(std::string_view s, std::string_view separator) {
-  std::vector<std::string> parts;
-  for (size_t end; (end = s.find(separator)) != s.npos; s.remove_prefix(end + separator.size()))
-    parts.emplace_back(trim(s.substr(0, end)));
-  parts.emplace_back(trim(s));
-  return parts;
-}
 
 // Parses the inside of a bracket: "rule", "a=rule", "a=p.home", "a", "A.he".
 GrammarSymbol parse_slot(std::string_view slot) {
@@ -184,26 +172,6 @@ struct GrammarReader {
   }
 };
 
-// A rule's header or an entry, with the lines that continue it.
-struct WholeLine {
-  bool is_header;
-  std::string words;
-};
-
-std::vector<WholeLine> whole_lines(std::string_view source) {
-  std::vector<WholeLine> lines;
-  for (std::string_view rest = source; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    const std::string words(trim(line));
-    const size_t indent = line.find_first_not_of(' ');
-    if (words.empty()) continue;
-    if (indent <= 2 || lines.empty() || lines.back().is_header) lines.push_back({indent == 0, words});
-    else lines.back().words += " " + words;
-  }
-  return lines;
-}
-
 // Parses an entry such as "Lily | she | her".
 GrammarEntry parse_entry(const std::string& rule, const std::vector<std::string>& columns, const std::string& written) {
   const std::vector<std::string> cells = split(" " + written, " | ");  // "| Lily" has an empty cell before the bar
@@ -230,7 +198,7 @@ void check_rules(const std::map<std::string, std::vector<GrammarEntry>>& rules) 
 Grammar::Grammar(std::string_view source) {
   std::string rule;
   std::vector<std::string> columns;
-  for (const auto& [is_header, words] : whole_lines(source)) {
+  for (const auto& [is_header, words] : grammar_lines(source)) {
     if (is_header) {
       const size_t colon = words.find(':');
       rule = words.substr(0, colon);

@@ -4,6 +4,7 @@
 
 #include "data/corpus/corpus.hpp"
 #include "data/corpus/town.hpp"
+#include "data/corpus/translation.hpp"
 #include "shared_settings.hpp"
 
 namespace {
@@ -136,11 +137,15 @@ void describe_corpus(SettingTable<CorpusOptions>& t) {
   std::vector<std::string> grammars = names_of(kStoryGrammars);
   grammars.emplace_back(kTown);
   t.text("out", &CorpusOptions::out, "FILE", "output file; its entropy goes to FILE.nats");
-  t.named("grammar", &CorpusOptions::grammar, grammars, "grammar of the text");
-  t.text("bytes", &CorpusOptions::bytes, "SIZE", "text size in bytes: 500k, 4M, ...");
+  t.named("grammar", &CorpusOptions::grammar, grammars, "grammar of the text").needs = {
+      {[](const CorpusOptions& o) { return o.pairs_of.empty(); }, nullptr, "with {pairs-of}", true}};
+  t.text("bytes", &CorpusOptions::bytes, "SIZE", "text size in bytes: 500k, 4M, ...", {},
+         {{[](const CorpusOptions& o) { return o.pairs_of.empty() || !o.count; }, nullptr, "with {count}", true}});
+  t.named("pairs-of", &CorpusOptions::pairs_of, names_of(kPairGrammars), "grammar of sentences and translations");
   t.text("pairs", &CorpusOptions::pairs, "FILE", "output file of minimal pairs, for eval --pairs");
-  t.number("count", &CorpusOptions::count, 2, 1e7, "number of minimal pairs", {},
-           {{[](const CorpusOptions& o) { return !o.pairs.empty(); }, nullptr, "without {pairs}", true}});
+  t.number("count", &CorpusOptions::count, 1, 1e7, "number of pairs (default: --bytes, or 1000 minimal pairs)", {},
+           {{[](const CorpusOptions& o) { return !o.pairs.empty() || !o.pairs_of.empty(); }, nullptr,
+             "without {pairs} or {pairs-of}", true}});
   t.number("seed", &CorpusOptions::seed, 0, kLargest, "seed of the text");
   t.text("questions", &CorpusOptions::questions, "FILE", "questions about four of five people of the town");
   t.text("held-out", &CorpusOptions::held_out, "FILE", "questions about the other people");

@@ -44,7 +44,8 @@ const std::vector<CommandRow>& commands() {
       {Command::Kind::corpus, "corpus", "write stories of known entropy", "out", "FILE [OPTIONS]",
        "corpus stories.txt --bytes 500k --seed 2\n"
        "corpus --check stories.txt\n"
-       "corpus --pairs pairs.jsonl --count 2000\n"},
+       "corpus --pairs pairs.jsonl --count 2000\n"
+       "corpus translations.jsonl --pairs-of translation\n"},
       {Command::Kind::tokenizer, "tokenizer", "train a byte-pair encoding on text", "data",
        "FILE... --out FILE [OPTIONS]",
        "tokenizer my.txt --vocab 512 --out tok.json\n"},

@@ -118,7 +118,8 @@ struct ExportOptions {
 struct CorpusOptions {
   std::string bytes = "4M", grammar = "stories", out;
   std::string pairs;         // a file of minimal pairs to write
-  int64_t count = 1000;      // of minimal pairs
+  std::string pairs_of;      // a grammar of sentences and translations, which --out and --check are about
+  std::optional<int64_t> count;  // of pairs; open: 1000 minimal pairs, or as many translations as --bytes holds
   std::string check, known;  // a file of stories to check, and a file of stories that they should not repeat
   std::string questions, held_out;  // files of questions about the town
   uint64_t seed = 1;

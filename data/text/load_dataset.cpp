@@ -37,11 +37,21 @@ struct Source {
   std::string name() const { return token_files.empty() ? text.name : one_line(token_files[0]); }
 };
 
+// Returns the -log P of the lines of a generated corpus, or nothing if the text is something else. That of pairs is
+// known if their targets are learned, and from their sources.
+std::vector<double> nats_of(const Text& text, const JsonFields& fields) {
+  if (text.files.size() != 1 || !fs::exists(nats_path(text.files[0].name))) return {};
+  const Text::File& file = text.files[0];
+  if (file.spans.empty()) return read_nats(file.name, text.bytes);
+  const bool translates = fields.prompt_field == "source" && fields.completion_field == "target" &&
+                          fields.learn == LearnedPart::completion;
+  return translates ? read_nats(file.name, read_file(file.name)) : std::vector<double>();
+}
+
 Source read_source(const Names& paths, const TextFiles& filter, const Names& held_out) {
   Source source;
   source.text = read_text(paths, filter, held_out);
-  const std::vector<Text::File>& files = source.text.files;
-  if (files.size() == 1) source.nats = read_nats(files[0].name, source.text.bytes);
+  source.nats = nats_of(source.text, filter);
   return source;
 }
 
@@ -272,7 +282,8 @@ std::future<uint64_t> begin_fingerprint(const Dataset& data) {
 // Finds the documents of a text. The -log P of stories is of no use unless each is a document.
 void find_documents(Source& source, const std::string& how) {
   source.documents = find_documents(source.text, how);
-  if (source.documents.size() != source.nats.size()) source.nats.clear();
+  const auto documents = std::ranges::count_if(source.documents, [](const TextSpan& part) { return part.is_first; });
+  if (static_cast<size_t>(documents) != source.nats.size()) source.nats.clear();
 }
 
 // Counts words as `wc -w` does.
