@@ -325,8 +325,10 @@ TEST_CASE("a pair is a function of seed and index, and its line has two forms", 
   // Sources do not repeat, though a small grammar tells them again.
   const SynchronousGrammar small(kSmallGrammar, "clause", 1);
   std::set<std::string> sources;
+  std::string text;
   double nats = 0;
   const CorpusSummary summary = tell_pairs(0, 300, 1, small, PairForm::tabs, [&](const Story& line) {
+    text += line.text;
     const SentencePair told = read_pair(line.text.substr(0, line.text.size() - 1));
     sources.insert(told.source);
     CHECK(translation_nats(small, told.source, told.target) == Approx(line.nats).margin(1e-12));
@@ -335,6 +337,8 @@ TEST_CASE("a pair is a function of seed and index, and its line has two forms", 
   CHECK(summary.stories == 300);
   CHECK(sources.size() == 300);
   CHECK(summary.nats == nats);
+  CHECK(check_pairs(text, "", small).stories == 300);
+  CHECK(check_pairs(text, "", small).nats == Approx(nats));
   CHECK(form_of("a.tsv") == PairForm::tabs);
   CHECK(form_of("a.jsonl") == PairForm::json);
   CHECK(line_of({"a b", "c"}, PairForm::tabs) == "a b\tc\n");
