@@ -572,6 +572,31 @@ TEST_CASE("llama.cpp puts the token before a prompt that sample puts there", "[g
   }
 }
 
+TEST_CASE("a model that came with a chat template keeps it, and the end of its answers", "[gguf]") {
+  Config c = small_config("llama");
+  c.vocab_size = 258;
+  const Tokenizer tokenizer = Tokenizer::bytes().with_special({"<|endoftext|>", "<|im_end|>"});
+  const Model model = random_model(c);
+  const Folder f;
+  const auto keys_of = [&](const CompanionFiles& files) {
+    write_gguf(f.path("m.gguf"), {.model = model, .tokenizer = tokenizer, .name = "m", .dtype = "f32",
+                                  .companions = files});
+    return GgufFile(f.read("m.gguf")).keys;
+  };
+  const std::string end = "tokenizer.ggml.eos_token_id", chat = "tokenizer.chat_template";
+  CHECK(keys_of({}).at(end) == "4:256");
+  CHECK(!keys_of({}).contains(chat));
+  const std::string settings = R"({"eos_token": "<|im_end|>", "chat_template": "{{ x }}"})";
+  CHECK(keys_of({{"tokenizer_config.json", settings}}).at(end) == "4:257");
+  CHECK(keys_of({{"tokenizer_config.json", settings}}).at(chat) == "8:{{ x }}");
+  CHECK(keys_of({{"tokenizer_config.json", R"({"eos_token": {"content": "<|im_end|>"}})"}}).at(end) == "4:257");
+  CHECK(keys_of({{"tokenizer_config.json", settings}, {"chat_template.jinja", "{{ y }}"}}).at(chat) == "8:{{ y }}");
+  CHECK(keys_of({{"generation_config.json", R"({"eos_token_id": [257, 1]})"}}).at(end) == "4:257");
+  CHECK(keys_of({{"generation_config.json", R"({"eos_token_id": 9999})"},
+                 {"tokenizer_config.json", R"({"eos_token": "<|other|>"})"}}).at(end) == "4:256");
+  CHECK(keys_of({{"tokenizer_config.json", "["}}).at(end) == "4:256");
+}
+
 TEST_CASE("models that llama.cpp cannot compute are refused by the option in the way", "[gguf]") {
   struct Case {
     const char* preset;

@@ -23,6 +23,16 @@ json came_as(const CompanionFiles& files) {
   return config == files.end() ? json() : parse_json(config->second);
 }
 
+// A value of a file; null without the file or the key.
+json value_in(const CompanionFiles& files, const char* file, const char* key) {
+  const auto found = files.find(file);
+  if (found == files.end()) return nullptr;
+  const json parsed = json::parse(found->second, nullptr, false);
+  return parsed.is_object() ? parsed.value(key, json()) : json();
+}
+
+std::string text_or_none(const json& value) { return value.is_string() ? value.get<std::string>() : ""; }
+
 // transformers 5 says dtype, and earlier versions torch_dtype.
 const char* dtype_key(const json& file) { return file.contains("dtype") ? "dtype" : "torch_dtype"; }
 
@@ -63,6 +73,29 @@ CompanionFiles read_companions(const std::string& folder) {
   const json file = came_as(files);
   if (file.value("model_type", json()) == kModelingType) files.clear();  // its config.json has nothing else
   return files;
+}
+
+// Instruct models name the token in tokenizer_config.json, as a text or as an object; other files may list several.
+int end_in(const CompanionFiles& files, const Tokenizer& tokenizer) {
+  json named = value_in(files, "tokenizer_config.json", "eos_token");
+  if (named.is_object()) named = named.value("content", json());
+  try {
+    if (named.is_string()) return tokenizer.special(named.get<std::string>());
+  } catch (const std::runtime_error&) {  // it is no special token of the tokenizer that we read
+  }
+  for (const char* file : {"generation_config.json", kConfigFile}) {
+    const json end = value_in(files, file, "eos_token_id");
+    const auto token = integer_between(end.is_array() && !end.empty() ? end[0] : end, 0, tokenizer.vocabulary() - 1);
+    if (token) return static_cast<int>(*token);
+  }
+  return -1;
+}
+
+std::string chat_template_in(const CompanionFiles& files) {
+  if (const auto jinja = files.find("chat_template.jinja"); jinja != files.end()) return jinja->second;
+  for (const char* file : {"tokenizer_config.json", "chat_template.json"})
+    if (const std::string text = text_or_none(value_in(files, file, "chat_template")); !text.empty()) return text;
+  return "";
 }
 
 const Architecture* architecture_of(const CompanionFiles& files) {
