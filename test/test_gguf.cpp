@@ -595,6 +595,10 @@ TEST_CASE("a model that came with a chat template keeps it, and the end of its a
   CHECK(keys_of({{"generation_config.json", R"({"eos_token_id": 9999})"},
                  {"tokenizer_config.json", R"({"eos_token": "<|other|>"})"}}).at(end) == "4:256");
   CHECK(keys_of({{"tokenizer_config.json", "["}}).at(end) == "4:256");
+  write_gguf(f.path("m.gguf"), {.model = model, .tokenizer = tokenizer, .name = "m", .dtype = "f32", .end = 256,
+                                .chat_template = "{{ learned }}", .companions = {{"tokenizer_config.json", settings}}});
+  CHECK(GgufFile(f.read("m.gguf")).keys.at(end) == "4:256");
+  CHECK(GgufFile(f.read("m.gguf")).keys.at(chat) == "8:{{ learned }}");
 }
 
 TEST_CASE("models that llama.cpp cannot compute are refused by the option in the way", "[gguf]") {

@@ -827,6 +827,38 @@ TEST_CASE("a tokenizer.json is written as GGUF if llama.cpp finds the same token
   CHECK(contains(refusal(other), cannot));
 }
 
+TEST_CASE("an instruct model of GGUF keeps its chat template, and the token that ends its answers", "[gguf]") {
+  BpeTables tables = train_bpe("the cat and the hat", 270).tables();
+  tables.tokens.insert(tables.tokens.end(), {"<|endoftext|>", "<|im_end|>"});
+  const auto end = static_cast<uint32_t>(tables.tokens.size() - 1);
+  tables.special = {{end - 1, "<|endoftext|>"}, {end, "<|im_end|>"}};
+  const Tokenizer tokenizer = Tokenizer::bpe(Bpe(tables));
+  Config c = small_config("llama");
+  c.vocab_size = tokenizer.vocabulary();
+  const Model model = random_model(c);
+  const Folder f;
+  write_gguf(f.path("plain.gguf"), {model, tokenizer, "m", "f32"});
+  CHECK(open_gguf(f.path("plain.gguf"))->companions().empty());
+  const int last = static_cast<int>(end);
+  write_gguf(f.path("m.gguf"), {.model = model, .tokenizer = tokenizer, .name = "m", .dtype = "f32", .end = last,
+                                .chat_template = "{{ x }}"});
+  const Outcome o = f.run("export m.gguf --to hf --out hf");
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  const auto file = [&](const std::string& name) { return json::parse(f.read("hf/" + name)); };
+  CHECK(file("config.json")["eos_token_id"] == end);
+  CHECK(file("generation_config.json")["eos_token_id"] == end);
+  CHECK(file("tokenizer_config.json")["eos_token"] == "<|im_end|>");
+  CHECK(file("tokenizer_config.json")["chat_template"] == "{{ x }}");
+  f.must("export hf --to gguf --out again.gguf");
+  f.must("export m.gguf --to gguf --dtype f32 --out same.gguf");
+  for (const char* name : {"again.gguf", "same.gguf"}) {
+    const GgufFile again(f.path(name));
+    CHECK(again.keys().at("tokenizer.ggml.eos_token_id") == end);
+    CHECK(again.keys().at("tokenizer.chat_template") == "{{ x }}");
+  }
+}
+
 TEST_CASE("a tokenizer of GGUF that we lack is named, and its model reads token files", "[gguf]") {
   const Tokenizer bpe = Tokenizer::bpe(train_bpe("the cat and the hat", 262));
   const auto with = [&](const char* key, const json& value) {

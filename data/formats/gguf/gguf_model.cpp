@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <stdexcept>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "data/files/foreign_files.hpp"
+#include "data/files/json.hpp"
 #include "data/formats/foreign_tensors.hpp"
 #include "data/formats/foreign_tokenizer.hpp"
 #include "data/tokenizer/gguf/gguf_vocabulary.hpp"
@@ -57,6 +60,29 @@ std::map<std::string, std::vector<float>> rope_tensors_in(const HeldTensors& hel
   return all;
 }
 
+// The files of transformers that say how an instruct model writes conversations and ends its answers. None without a
+// chat template, and for other tokenizers than byte-pair encodings, which export writes with settings of its own.
+CompanionFiles companions_of(const json& keys, int context) {
+  const std::string prefix = "tokenizer.ggml.";
+  const json chat = keys.value("tokenizer.chat_template", json()), merges = keys.value(prefix + "merges", json());
+  if (!chat.is_string() || !merges.is_array() || merges.size() < 2) return {};
+  json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                   {"clean_up_tokenization_spaces", false},
+                   {"model_max_length", context},
+                   {"chat_template", chat}};
+  json generation = json::object();
+  const json tokens = keys.value(prefix + "tokens", json::array());
+  for (const auto& [ours, theirs] : {std::pair("bos", "bos"), {"eos", "eos"}, {"pad", "padding"}, {"unk", "unknown"}}) {
+    const json number = keys.value(prefix + theirs + "_token_id", json());
+    const auto token = integer_between(number, 0, static_cast<int64_t>(tokens.size()) - 1);
+    if (!token) continue;
+    settings[std::string(ours) + "_token"] = tokens[*token];
+    if (std::string_view(ours) != "unk") generation[std::string(ours) + "_token_id"] = *token;
+  }
+  return {{"tokenizer_config.json", to_text(settings, 2) + "\n"},
+          {"generation_config.json", to_text(generation, 2) + "\n"}};
+}
+
 class GgufModel : public ForeignModel {
  public:
   explicit GgufModel(const std::string& path) : file_(std::make_shared<const GgufFile>(path)), held_(held_in(file_)) {
@@ -79,6 +105,8 @@ class GgufModel : public ForeignModel {
     const auto read = [&] { return tokenizer_in_gguf(file_->path(), file_->keys()); };
     return read_or_keep(read, config().vocab_size, "").finding_special(true);
   }
+
+  CompanionFiles companions() const override { return companions_of(file_->keys(), config().context); }
 
   // The file holds the gains that llama.cpp multiplies by.
   void load(const TensorPlaces& to) const override {

@@ -54,6 +54,23 @@ bool describes(const json& file, const Config& config) {
   }
 }
 
+// Returns the token that ends an answer; -1 if the files do not say it. Instruct models name it in
+// tokenizer_config.json, as a text or as an object; other files may list several.
+int end_in(const CompanionFiles& files, const Tokenizer& tokenizer) {
+  json named = value_in(files, "tokenizer_config.json", "eos_token");
+  if (named.is_object()) named = named.value("content", json());
+  try {
+    if (named.is_string()) return tokenizer.special(named.get<std::string>());
+  } catch (const std::runtime_error&) {  // it is no special token of the tokenizer that we read
+  }
+  for (const char* file : {"generation_config.json", kConfigFile}) {
+    const json end = value_in(files, file, "eos_token_id");
+    const auto token = integer_between(end.is_array() && !end.empty() ? end[0] : end, 0, tokenizer.vocabulary() - 1);
+    if (token) return static_cast<int>(*token);
+  }
+  return -1;
+}
+
 }  // namespace
 
 const std::vector<std::string>& companion_names() {
@@ -75,23 +92,15 @@ CompanionFiles read_companions(const std::string& folder) {
   return files;
 }
 
-// Instruct models name the token in tokenizer_config.json, as a text or as an object; other files may list several.
-int end_in(const CompanionFiles& files, const Tokenizer& tokenizer) {
-  json named = value_in(files, "tokenizer_config.json", "eos_token");
-  if (named.is_object()) named = named.value("content", json());
-  try {
-    if (named.is_string()) return tokenizer.special(named.get<std::string>());
-  } catch (const std::runtime_error&) {  // it is no special token of the tokenizer that we read
-  }
-  for (const char* file : {"generation_config.json", kConfigFile}) {
-    const json end = value_in(files, file, "eos_token_id");
-    const auto token = integer_between(end.is_array() && !end.empty() ? end[0] : end, 0, tokenizer.vocabulary() - 1);
-    if (token) return static_cast<int>(*token);
-  }
-  return -1;
+int end_of_answers(const ExportedModel& exported) {
+  if (!exported.chat_template.empty()) return exported.end;
+  const int came = end_in(exported.companions, exported.tokenizer);
+  return came >= 0 ? came : exported.end;
 }
 
-std::string chat_template_in(const CompanionFiles& files) {
+std::string chat_template_of(const ExportedModel& exported) {
+  if (!exported.chat_template.empty()) return exported.chat_template;
+  const CompanionFiles& files = exported.companions;
   if (const auto jinja = files.find("chat_template.jinja"); jinja != files.end()) return jinja->second;
   for (const char* file : {"tokenizer_config.json", "chat_template.json"})
     if (const std::string text = text_or_none(value_in(files, file, "chat_template")); !text.empty()) return text;

@@ -17,10 +17,10 @@ const std::vector<std::string>& companion_names();
 // Reads those that the folder has. Throws std::runtime_error if one of them cannot be read or has more than 64 MB.
 CompanionFiles read_companions(const std::string& folder);
 
-// Return what the files say about conversations: the token that ends an answer, or -1, and the chat template in Jinja,
-// or "". What cannot be read says nothing.
-int end_in(const CompanionFiles& files, const Tokenizer& tokenizer);
-std::string chat_template_in(const CompanionFiles& files);
+// Return the token that ends a text or an answer, or -1, and the chat template in Jinja, or "": as the model has learned
+// them, or else as the files say that it came with.
+int end_of_answers(const ExportedModel& exported);
+std::string chat_template_of(const ExportedModel& exported);
 
 // Returns the class that the model came as, or null.
 const Architecture* architecture_of(const CompanionFiles& files);

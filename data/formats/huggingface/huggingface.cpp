@@ -265,7 +265,8 @@ json begin_of(const Tokenizer& tokenizer) {
   return tokenizer.begin() >= 0 ? json(tokenizer.begin()) : end_of_text(tokenizer);
 }
 json end_of(const ExportedModel& exported) {
-  return exported.end >= 0 ? json(exported.end) : end_of_text(exported.tokenizer);
+  const int end = end_of_answers(exported);
+  return end >= 0 ? json(end) : end_of_text(exported.tokenizer);
 }
 
 // The values that training has decided: what ends an answer, and how a conversation is written.
