@@ -107,13 +107,15 @@ void add_tokenizer(Keys& keys, const GgufTokenizer& t, const ExportedModel& expo
   if (!t.merges.empty()) keys.add_texts(prefix + "merges", t.merges);
   if (!t.scores.empty()) keys.add_floats(prefix + "scores", t.scores);
   if (t.first) keys.add_size(prefix + "bos_token_id", *t.first);
-  if (const int end = end_of_answers(exported); end >= 0) keys.add_size(prefix + "eos_token_id", static_cast<size_t>(end));
+  const int end = end_of_answers(exported);
+  if (end >= 0) keys.add_size(prefix + "eos_token_id", static_cast<size_t>(end));
   else if (t.end) keys.add_size(prefix + "eos_token_id", *t.end);
   if (t.unknown) keys.add_size(prefix + "unknown_token_id", *t.unknown);
   if (t.dummy_prefix) keys.add_choice(prefix + "add_space_prefix", *t.dummy_prefix);
   keys.add_choice(prefix + "add_bos_token", t.add_first);
   keys.add_choice(prefix + "add_eos_token", false);
-  if (const std::string chat = chat_template_of(exported); !chat.empty()) keys.add_text("tokenizer.chat_template", chat);
+  const std::string chat = chat_template_of(exported);
+  if (!chat.empty()) keys.add_text("tokenizer.chat_template", chat);
 }
 
 // ---- tensors ---------------------------------------------------------------------------------------------
