@@ -1,7 +1,6 @@
 #pragma once
 // The models of test/reference/model, with PyTorch's weights and batches.
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
@@ -38,7 +37,7 @@ inline Config config_of(const json& j) {
 struct ModelCase {
   std::string name;
   Reference reference{"model", name};
-  json expected = json::parse(std::ifstream(reference.json_path()));
+  json expected = reference.json();
   Model model{config_of(expected["config"])};
   std::vector<int> tokens, targets;  // for all steps
   int B = 3, T = int(reference.ints("tokens").size()) / 10 / 3 - 1;

@@ -57,11 +57,15 @@ double look_up(const std::map<std::string, double>& map, const std::string& key,
 
 Reference::Reference(const std::string& layer, const std::string& name)
     : path_((folder(layer) / name).string()) {
-  std::ifstream file(json_path());
-  if (!file) throw std::runtime_error("cannot read " + json_path());
-  const nlohmann::json json = nlohmann::json::parse(file);
+  const nlohmann::json file = json();
   for (auto [group, map] : {std::pair{"numbers", &numbers_}, {"scales", &scales_}})
-    if (json.contains(group)) json[group].get_to(*map);
+    if (file.contains(group)) file[group].get_to(*map);
+}
+
+nlohmann::json Reference::json() const {
+  std::ifstream file(path_ + ".json");
+  if (!file) throw std::runtime_error("cannot read " + path_ + ".json");
+  return nlohmann::json::parse(file);
 }
 
 std::vector<std::string> Reference::cases(const std::string& layer) {

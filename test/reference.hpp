@@ -2,6 +2,7 @@
 // Reads what python_ref/reference.py wrote: test/reference/<layer>/<case>.json and <case>.<tensor>.npy.
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ class Reference {
   std::vector<double> doubles(const std::string& tensor) const;
   std::vector<int> ints(const std::string& tensor) const;
 
-  std::string json_path() const { return path_ + ".json"; }
+  nlohmann::json json() const;  // the whole file
 
  private:
   std::string path_;  // without ".json"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <iterator>
 #include <stdexcept>
 
@@ -12,6 +11,7 @@
 
 #include "catch.hpp"
 #include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/host/progress.hpp"
 #include "data/text/text_files.hpp"
 #include "data/tokenizer/bpe_files.hpp"
@@ -78,9 +78,9 @@ std::vector<uint32_t> encode_plainly(const Bpe& bpe, std::string_view word) {
 // The message for a tokenizer.json after `change`.
 template <class Change>
 std::string refusal(const Change& change) {
-  json file = json::parse(reference("tokenizer.json"));
+  json file = parse_json(reference("tokenizer.json"));
   change(file);
-  const std::string text = file.dump();
+  const std::string text = to_text(file);
   return message_of<std::runtime_error>([&] { bpe_from_json(text); });
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("encoding gives the tokens of Hugging Face's tokenizers", "[bpe]") {
   const Bpe bpe = read_bpe(kFolder + "tokenizer.json");
   const std::string text = reference("hard.txt");
   const auto tokens = bpe.encode(text);
-  CHECK(tokens == json::parse(reference("hard.tokens.json")).get<std::vector<uint32_t>>());
+  CHECK(tokens == parse_json(reference("hard.tokens.json")).get<std::vector<uint32_t>>());
   CHECK(decoded(bpe, tokens) == text);
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("the splits of Llama 3 and Qwen 2 give the tokens of Hugging Face's to
     const Bpe bpe = read_bpe(kFolder + name + ".json");
     CHECK(bpe.tables().split == (name == "llama3" ? Split::llama3 : Split::qwen2));
     CHECK(bpe.tables().words_first == (name == "llama3"));
-    const json expected = json::parse(reference(name + ".tokens.json"));
+    const json expected = parse_json(reference(name + ".tokens.json"));
     CHECK(bpe.encode(text) == expected.get<std::vector<uint32_t>>());
     CHECK(decoded(bpe, bpe.encode(text)) == text);
     CHECK(bpe_from_json(to_json(bpe)).encode(text) == expected.get<std::vector<uint32_t>>());
@@ -153,7 +153,7 @@ TEST_CASE("a tokenizer.json that asks for NFC gives the tokens of Hugging Face's
   const std::string text = reference("nfc.txt");
   const Bpe bpe = read_bpe(kFolder + "nfc.json");
   const auto tokens = bpe.encode(text);
-  CHECK(tokens == json::parse(reference("nfc.tokens.json")).get<std::vector<uint32_t>>());
+  CHECK(tokens == parse_json(reference("nfc.tokens.json")).get<std::vector<uint32_t>>());
   CHECK(decoded(bpe, tokens) == nfc(text));
   CHECK(bpe_from_json(to_json(bpe)).encode(text) == tokens);
   CHECK(nfc(text) != text);
@@ -246,17 +246,17 @@ TEST_CASE("a tokenizer survives its tokenizer.json", "[bpe]") {
 }
 
 TEST_CASE("words that are tokens need no merges under ignore_merges", "[bpe]") {
-  json file = json::parse(reference("tokenizer.json"));
+  json file = parse_json(reference("tokenizer.json"));
   file["model"]["merges"] = json::array();
   const std::string word = "the";
   REQUIRE(file["model"]["vocab"].contains(word));
-  CHECK(bpe_from_json(file.dump()).encode(word).size() == 3);
+  CHECK(bpe_from_json(to_text(file)).encode(word).size() == 3);
   file["model"]["ignore_merges"] = true;
-  CHECK(bpe_from_json(file.dump()).encode(word) == std::vector<uint32_t>{file["model"]["vocab"][word]});
+  CHECK(bpe_from_json(to_text(file)).encode(word) == std::vector<uint32_t>{file["model"]["vocab"][word]});
 }
 
 TEST_CASE("a tokenizer.json says which token begins a text", "[bpe]") {
-  json file = json::parse(reference("llama3.json"));
+  json file = parse_json(reference("llama3.json"));
   const std::string name = "<|begin_of_text|>";
   file["added_tokens"] = {{{"id", 400}, {"content", name}, {"special", true}},
                           {{"id", 401}, {"content", "<|end_of_text|>"}, {"special", true}}};
@@ -265,7 +265,7 @@ TEST_CASE("a tokenizer.json says which token begins a text", "[bpe]") {
     json changed = file;
     const json both = {{{"type", "ByteLevel"}}, {{"type", "TemplateProcessing"}, {"single", parts}}};
     changed["post_processor"] = {{"type", "Sequence"}, {"processors", both}};
-    return changed.dump();
+    return to_text(changed);
   };
   const Tokenizer llama3 = Tokenizer::bpe(bpe_from_json(with({begin, text})));
   CHECK(llama3.begin() == 400);
@@ -290,11 +290,11 @@ TEST_CASE("a tokenizer.json says which token begins a text", "[bpe]") {
 
 TEST_CASE("GPT-2's two files are read", "[bpe]") {
   const Folder f;
-  const json file = json::parse(reference("tokenizer.json"));
+  const json file = parse_json(reference("tokenizer.json"));
   std::string merges = "#version: 0.2\n";
   for (const json& merge : file["model"]["merges"])
     merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
-  f.write("encoder.json", file["model"]["vocab"].dump());
+  f.write("encoder.json", to_text(file["model"]["vocab"]));
   CHECK(contains(message_of<std::runtime_error>([&] { read_bpe(f.path("encoder.json")); }), "no vocab.bpe"));
   f.write("vocab.bpe", merges);
   check_equal(read_bpe(f.path("encoder.json")), read_bpe(kFolder + "tokenizer.json"));

@@ -23,7 +23,7 @@ const json kDuck = {{{"role", "user"}, {"content", "Who quacks?"}},
                     {{"role", "user"}, {"content", "Where?"}},
                     {{"role", "assistant"}, {"content", "At the pond."}}};
 
-std::string line_of(const json& messages) { return json{{"messages", messages}}.dump() + "\n"; }
+std::string line_of(const json& messages) { return to_text(json{{"messages", messages}}) + "\n"; }
 
 Dataset load(const Folder& f, const std::string& chat, LearnedPart learn = LearnedPart::completion,
              const Tokenizer* tokenizer = nullptr) {
@@ -54,7 +54,7 @@ std::string questions(bool messages) {
   for (int i = 0; i < 200; ++i) {
     const std::string name = i % 2 ? "Emma" : "Max", question = name + " has a duck. Who?";
     const json turns = {{{"role", "user"}, {"content", question}}, {{"role", "assistant"}, {"content", name}}};
-    lines += messages ? line_of(turns) : json{{"prompt", question}, {"completion", name}}.dump() + "\n";
+    lines += messages ? line_of(turns) : to_text(json{{"prompt", question}, {"completion", name}}) + "\n";
   }
   return lines;
 }
@@ -187,18 +187,18 @@ TEST_CASE("a model of conversations answers, is exported with its template, and 
     CHECK(two.out == "Max\nEmma\n");
     CHECK(contains(two.err, "[the first turns no longer fit into the context]"));
     const Outcome as_json = f.run("sample r --greedy --json", "Emma has a duck. Who?");
-    CHECK(json::parse(as_json.out).at("text") == "Emma");
-    CHECK(json::parse(as_json.out).at("end") == (chat == "chatml" ? "turn" : "document"));
+    CHECK(parse_json(as_json.out).at("text") == "Emma");
+    CHECK(parse_json(as_json.out).at("end") == (chat == "chatml" ? "turn" : "document"));
     CHECK(contains(f.run("sample r --raw --json", "Emma").out, "\"text\":"));
     check_refused(f, "sample r --length 1", "this model has learned to answer, and not how a text begins");
     CHECK(f.run("sample r --raw --length 1").status == 0);
 
     REQUIRE(f.run("export r --to hf --out hf").status == 0);
-    const json config = json::parse(f.read("hf/tokenizer_config.json"));
+    const json config = parse_json(f.read("hf/tokenizer_config.json"));
     const Tokenizer tokenizer = read_checkpoint_header(f.path("r/checkpoint.safetensors")).tokenizer.with_begin(256);
     CHECK(config.at("chat_template") == jinja_of(find_chat_template(chat), tokenizer));
     CHECK(config.at("eos_token") == (chat == "chatml" ? "<|im_end|>" : kEnd));
-    CHECK(json::parse(f.read("hf/config.json")).at("eos_token_id") == (chat == "chatml" ? 258 : 256));
+    CHECK(parse_json(f.read("hf/config.json")).at("eos_token_id") == (chat == "chatml" ? 258 : 256));
     REQUIRE(f.run("export r --to gguf --out r.gguf").status == 0);
     const std::string gguf = f.read("r.gguf");
     CHECK(contains(gguf, std::string("tokenizer.chat_template")));
@@ -213,11 +213,11 @@ TEST_CASE("a model of conversations answers, is exported with its template, and 
                   "--context 32 --steps 1 --quiet --out t").status == 0);
     CHECK(f.run("sample t --length 0", "Max has").out == "Max has\n");
     CHECK_FALSE(contains(f.run("export t --to hf --out hf-t").out, "train_gpt:"));
-    CHECK_FALSE(json::parse(f.read("hf-t/tokenizer_config.json")).contains("chat_template"));
+    CHECK_FALSE(parse_json(f.read("hf-t/tokenizer_config.json")).contains("chat_template"));
     // A prompt is a turn for a model of conversations, in fine-tuning and in `eval`, too.
     f.write("p.jsonl", questions(false));
-    CHECK(json::parse(f.run("eval r --json --data q.jsonl").out).at("nats") ==
-          json::parse(f.run("eval r --json --data p.jsonl").out).at("nats"));
+    CHECK(parse_json(f.run("eval r --json --data q.jsonl").out).at("nats") ==
+          parse_json(f.run("eval r --json --data p.jsonl").out).at("nats"));
     REQUIRE(f.run("train p.jsonl --init-from r --steps 1 --quiet --out fine").status == 0);
     CHECK(contains(f.read("fine/config.toml"), "chat-template = \"" + chat + "\""));
   }

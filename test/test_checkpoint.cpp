@@ -258,7 +258,7 @@ TEST_CASE("a run and its checkpoints record the program and the date", "[program
   for (const HistoryLine& call : calls)
     CHECK(std::tie(call.program.version, call.program.compiler, call.program.simd) ==
           std::tie(here.version, here.compiler, here.simd));
-  const auto record = nlohmann::json::parse(StoredTensors(f.path("r/checkpoint.safetensors")).metadata().at("program"));
+  const auto record = parse_json(StoredTensors(f.path("r/checkpoint.safetensors")).metadata().at("program"));
   CHECK(record == nlohmann::json{{"version", here.version}, {"compiler", here.compiler}, {"simd", here.simd},
                                  {"date", calls[1].date}});
 

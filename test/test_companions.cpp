@@ -33,7 +33,7 @@ const std::map<std::string, std::string> kOthers = {
 // A folder with these files, and the weights of a model of this shape.
 struct CameIn : Folder {
   CameIn() {
-    const json file = json::parse(kConfig);
+    const json file = parse_json(kConfig);
     Config c = config_of(*find_architecture(file), file);
     write_huggingface(path("."), {random_model(c), Tokenizer::bytes().with_special({"<|end|>"}), "", "bf16"});
     write("config.json", kConfig);
@@ -69,18 +69,18 @@ TEST_CASE("all files of a model go back as they came, from the folder and from a
 TEST_CASE("config.json of a model that came changes where the model has", "[companions][program]") {
   const CameIn f;
   f.must("export in --to hf --dtype f32 --out back");
-  json want = json::parse(kConfig);
+  json want = parse_json(kConfig);
   want["torch_dtype"] = "float32";
-  CHECK(json::parse(f.read("back/config.json")) == want);
+  CHECK(parse_json(f.read("back/config.json")) == want);
   f.must("train text.txt --init-from in --context 16 --steps 1 --warmup 0 --batch 2 --out run --quiet");
   f.must("export run --to hf --out back --force");
   want["torch_dtype"] = "bfloat16";
   want["max_position_embeddings"] = 16;
-  CHECK(json::parse(f.read("back/config.json")) == want);
+  CHECK(parse_json(f.read("back/config.json")) == want);
 
   f.must("train text.txt --init-from in --norm layernorm --steps 1 --warmup 0 --batch 2 --out other --quiet");
   f.must("export other --to hf --out back --force");
-  CHECK(json::parse(f.read("back/config.json")).at("model_type") == "train_gpt");
+  CHECK(parse_json(f.read("back/config.json")).at("model_type") == "train_gpt");
 }
 
 TEST_CASE("a model that has learned conversations says how it writes them", "[companions][program]") {
@@ -92,7 +92,7 @@ TEST_CASE("a model that has learned conversations says how it writes them", "[co
   f.must("train chat.jsonl --init-from in --chat-template plain --document-separator <|end|> --steps 1 --warmup 0 "
           "--batch 2 --out run --quiet");
   f.must("export run --to hf --out back");
-  const auto written = [&](const std::string& name) { return json::parse(f.read("back/" + name)); };
+  const auto written = [&](const std::string& name) { return parse_json(f.read("back/" + name)); };
   const json config = written("config.json"), generation = written("generation_config.json");
   CHECK(config.at("bos_token_id") == 5);
   CHECK(config.at("pad_token_id") == 7);
@@ -104,22 +104,22 @@ TEST_CASE("a model that has learned conversations says how it writes them", "[co
 
 TEST_CASE("a model goes back as the class that it came as", "[companions][program]") {
   const CameIn f;
-  json file = json::parse(kConfig);
+  json file = parse_json(kConfig);
   file["model_type"] = "mistral";  // without a window it computes what Llama does
   file["architectures"] = {"MistralForCausalLM"};
   file["sliding_window"] = nullptr;
   Config c = config_of(*find_architecture(file), file);
   std::filesystem::create_directory(f.path("mistral"));
   write_huggingface(f.path("mistral"), {random_model(c), Tokenizer::bytes(), "", "f32"});
-  f.write("mistral/config.json", file.dump());
+  f.write("mistral/config.json", to_text(file));
   f.must("export mistral --to hf --out back");
-  CHECK(json::parse(f.read("back/config.json")).at("model_type") == "mistral");
+  CHECK(parse_json(f.read("back/config.json")).at("model_type") == "mistral");
 }
 
 TEST_CASE("a checkpoint holds no file that comes with no model", "[companions]") {
   const CameIn f;
   const CheckpointHeader header = read_checkpoint_header(f.path("in"));
-  json fields = json::parse(to_json(header).dump());
+  json fields = parse_json(to_text(to_json(header)));
   CHECK(header_of(fields, header.options).companions == header.companions);
   CHECK(header_of(fields, header.options).came_dtype == "bf16");
   fields["companions"]["../evil"] = "";

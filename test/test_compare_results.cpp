@@ -303,7 +303,7 @@ TEST_CASE("a comparison says before it starts how many runs it has and how long 
                             "warmup=10%,50% --out x" + model;
   const auto plan = [&](const std::string& command) {
     const std::string out = f.run(command + " --dry-run --json").out;
-    return nlohmann::json::parse(out.substr(0, out.find('\n')));
+    return parse_json(out.substr(0, out.find('\n')));
   };
   const auto first = plan(words);
   CHECK(first["runs"] == 2 * (4 + 3));

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "data/files/json.hpp"
 #include "data/run_directory/directory.hpp"
 #include "layers/model/size.hpp"
 #include "small_run.hpp"
@@ -82,7 +83,7 @@ std::string with_fields(const std::string& checkpoint, const std::string& fields
   const Parts parts = parts_of(checkpoint);
   Json header = parts.json();
   header["__metadata__"]["train_gpt"] = fields;
-  return joined(header.dump(), parts.data);
+  return joined(to_text(header), parts.data);
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -203,7 +204,7 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
   fs::copy(kCheckpoint, f.path("good"));
   const Parts good = parts_of(f.read("good"));
   const Json header = good.json();
-  REQUIRE(joined(header.dump(), good.data) == f.read("good"));
+  REQUIRE(joined(to_text(header), good.data) == f.read("good"));
   CHECK(header["__metadata__"]["format"] == "pt");
   CHECK(header["embedding.token.weight"]["shape"] == Json({42, 16}));
   CHECK(header.contains("optimizer.exp_avg.embedding.token.weight"));
@@ -214,7 +215,7 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
     check_refused_checkpoint(f, joined(text, data), " ", why);
   };
   const auto instead = [&](const std::string& from, const std::string& to, const std::string& why) {
-    says(replaced(header.dump(), from, to), why, good.data);
+    says(replaced(to_text(header), from, to), why, good.data);
   };
   const std::string first = R"("embedding.token.weight":{"dtype":"F32","shape":[42,16],"data_offsets":[0,2688]})";
   instead("[2688,3712]", "[2684,3708]", "overlaps another tensor");
@@ -239,15 +240,15 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
   instead(R"("version":"4")", R"("version":"5")", "is a checkpoint of version 5; this train_gpt reads version 4");
   instead(R"("version":"4")", R"("edition":"4")", "is a checkpoint of version unknown");
   instead(R"("train_gpt":)", R"("other":)", "is corrupted: its header cannot be read");
-  says(header.dump(), "is truncated: its tensors take 50112 bytes, and the file has 50108 for them",
+  says(to_text(header), "is truncated: its tensors take 50112 bytes, and the file has 50108 for them",
        good.data.substr(4));
-  says(header.dump(), "is corrupted: its tensors take 50112 bytes, and the file has 50116 for them",
+  says(to_text(header), "is corrupted: its tensors take 50112 bytes, and the file has 50116 for them",
        good.data + "more");
   Json shorter = header;
   const std::string last = (--shorter.end()).key();
   const size_t end = shorter[last]["data_offsets"][0];
   shorter.erase(last);
-  says(shorter.dump(), "its optimizer state is incomplete", good.data.substr(0, end));
+  says(to_text(shorter), "its optimizer state is incomplete", good.data.substr(0, end));
 
   // Without a weight, and without its bytes.
   Json fewer = header;
@@ -258,7 +259,7 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
     if (name != "__metadata__")
       for (auto& offset : row["data_offsets"])
         if (offset.get<size_t>() >= to) offset = offset.get<size_t>() - (to - from);
-  says(fewer.dump(), "it lists 15 weights, and its model has 16", good.data.substr(0, from) + good.data.substr(to));
+  says(to_text(fewer), "it lists 15 weights, and its model has 16", good.data.substr(0, from) + good.data.substr(to));
 }
 
 TEST_CASE("a checkpoint that is truncated or has one wrong bit is never loaded", "[forged]") {
@@ -316,11 +317,11 @@ TEST_CASE("tensors are loaded by name, in any order", "[forged]") {
     other[row.key()]["data_offsets"] = {data.size(), data.size() + to - from};
     data += parts.data.substr(from, to - from);
   }
-  f.write("reversed", joined(other.dump(), data));
+  f.write("reversed", joined(to_text(other), data));
   Json sorted = {{"__metadata__", other["__metadata__"]}};
   for (const auto& [name, row] : rows.items())
     if (name != "__metadata__") sorted[name] = other[name];
-  f.write("sorted", joined(sorted.dump(), data));
+  f.write("sorted", joined(to_text(sorted), data));
   for (const char* name : {"reversed", "sorted"}) CHECK(equal(Loaded(f.path("new")), Loaded(f.path(name))));
   CHECK(verify_checkpoint(f.path("reversed")).step == 5);
 }

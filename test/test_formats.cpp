@@ -36,7 +36,7 @@ namespace {
 constexpr double kLoss = 2e-7;  // 2.1e-8
 constexpr double kGradients = 5e-5;  // 5.4e-6 with AVX2, 2.8e-5 with SSE2: the bias of k, whose gradient cancels
 
-json read(const std::string& path) { return json::parse(std::ifstream(path)); }
+json read(const std::string& path) { return parse_json(read_file(path)); }
 
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
@@ -209,7 +209,7 @@ TEST_CASE("a model without a class comes with its own", "[formats]") {
   CHECK(contains(write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"}),
                  "TrainGPTForCausalLM of modeling_train_gpt.py (load it with trust_remote_code=True; "));
   CHECK(f.read("modeling_train_gpt.py") == text_of("data/formats/huggingface/modeling_train_gpt.py"));
-  CHECK(json::parse(f.read("config.json"))["auto_map"]["AutoModelForCausalLM"] ==
+  CHECK(parse_json(f.read("config.json"))["auto_map"]["AutoModelForCausalLM"] ==
         "modeling_train_gpt.TrainGPTForCausalLM");
 }
 
@@ -292,7 +292,7 @@ TEST_CASE("a folder holds the tokenizer as transformers reads it", "[formats]") 
   const Tokenizer bytes = Tokenizer::bytes();
   write_huggingface(f.path("."), {model, bytes, "", "f32"});
   CHECK(read_tokenizer(f.path("tokenizer.json")).encode(text) == bytes.encode(text));
-  CHECK(json::parse(f.read("generation_config.json"))["eos_token_id"].is_null());
+  CHECK(parse_json(f.read("generation_config.json"))["eos_token_id"].is_null());
 
   BpeTables tables;
   tables.tokens = byte_tokens();
@@ -301,12 +301,12 @@ TEST_CASE("a folder holds the tokenizer as transformers reads it", "[formats]") 
   tables.special.push_back({257, "<|endoftext|>"});
   const Tokenizer bpe = Tokenizer::bpe(Bpe(tables));
   write_huggingface(f.path("."), {model, bpe, "", "f32"});
-  CHECK(!json::parse(f.read("config.json")).contains("train_gpt_tokenizer"));
+  CHECK(!parse_json(f.read("config.json")).contains("train_gpt_tokenizer"));
   const std::unique_ptr<ForeignModel> from = open_huggingface(f.path("."));
   CHECK(from->tokenizer().encode(text) == bpe.encode(text));
-  CHECK(json::parse(f.read("config.json"))["eos_token_id"] == 257);
-  CHECK(json::parse(f.read("generation_config.json"))["eos_token_id"] == 257);
-  CHECK(json::parse(f.read("tokenizer_config.json"))["eos_token"] == "<|endoftext|>");
+  CHECK(parse_json(f.read("config.json"))["eos_token_id"] == 257);
+  CHECK(parse_json(f.read("generation_config.json"))["eos_token_id"] == 257);
+  CHECK(parse_json(f.read("tokenizer_config.json"))["eos_token"] == "<|endoftext|>");
 }
 
 TEST_CASE("a tokenizer of characters is written as one that transformers reads", "[formats]") {
@@ -319,14 +319,14 @@ TEST_CASE("a tokenizer of characters is written as one that transformers reads",
   CHECK(back.kind() == Tokenizer::Kind::character);
   CHECK(back.alphabet() == letters.alphabet());
   CHECK(back.encode(text) == letters.encode(text));
-  const json file = json::parse(f.read("tokenizer.json"));
+  const json file = parse_json(f.read("tokenizer.json"));
   CHECK(file["model"]["vocab"]["漢"] == letters.encode("漢")[0]);
   CHECK(!file["model"]["vocab"].contains("<unk>"));  // so that an unknown character is an error
 
   const auto with = [&](const char* pointer, const json& value) {
     json other = file;
     other[json::json_pointer(pointer)] = value;
-    f.write("other.json", other.dump());
+    f.write("other.json", to_text(other));
     return message_of<std::runtime_error>([&] { read_tokenizer(f.path("other.json")); });
   };
   const std::string refused = "other.json: train_gpt reads only the WordLevel character tokenizers";
@@ -436,10 +436,10 @@ TEST_CASE("gpt-oss has one gate, one way to stretch RoPE, and weights in floats"
   const Model model = small("gpt-oss");
   const auto with = [&](const std::string& key, const json& value) {
     write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
-    json file = json::parse(f.read("config.json"));
+    json file = parse_json(f.read("config.json"));
     file.erase("rope_scaling");
     file[key] = value;
-    f.write("config.json", file.dump());
+    f.write("config.json", to_text(file));
     return refusal_of(f.path("."));
   };
   CHECK(with("swiglu_alpha", 1.702) == "");
@@ -457,9 +457,9 @@ TEST_CASE("a folder whose config.json or tensors do not fit is refused", "[forma
   const Model model = small("llama");
   const auto with = [&](const std::string& key, const json& value) {
     write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
-    json file = json::parse(f.read("config.json"));
+    json file = parse_json(f.read("config.json"));
     file[key] = value;
-    f.write("config.json", file.dump());
+    f.write("config.json", to_text(file));
     return refusal_of(f.path("."));
   };
   CHECK(with("bos_token_id", 1) == "");
@@ -487,9 +487,9 @@ TEST_CASE("numbers of a foreign config.json have their type and their range", "[
   // with(PRESET, KEY, TEXT): the refusal of a folder whose config.json has this text for the value.
   const auto with = [&](const std::string& preset, const std::string& key, const std::string& value) {
     write_huggingface(f.path("."), {small(preset), Tokenizer::bytes(), "", "f32"});
-    json file = json::parse(f.read("config.json"));
+    json file = parse_json(f.read("config.json"));
     file[key] = "HERE";
-    std::string text = file.dump();
+    std::string text = to_text(file);
     f.write("config.json", text.replace(text.find("\"HERE\""), 6, value));
     return refusal_of(f.path("."));
   };
@@ -546,9 +546,9 @@ TEST_CASE("a key that config.json lacks has the default of its class", "[formats
 // Writes a small model of this preset whose config.json has these values, too. Returns that config.json.
 json write_small(const Folder& f, const std::string& preset, const json& more) {
   write_huggingface(f.path("."), {small(preset), Tokenizer::bytes(), "", "f32"});
-  json file = json::parse(f.read("config.json"));
+  json file = parse_json(f.read("config.json"));
   file.update(more);
-  f.write("config.json", file.dump());
+  f.write("config.json", to_text(file));
   return file;
 }
 
@@ -581,7 +581,7 @@ TEST_CASE("the ways to stretch RoPE are read as transformers reads them, and wri
     const Config c = open_huggingface(f.path("."))->config();
     write_huggingface(f.path("."), {Model(c, false), Tokenizer::bytes(), "", "f32"});
     const Config again = open_huggingface(f.path("."))->config();
-    CHECK(json::parse(f.read("config.json")).at("model_type") == file.at("model_type"));
+    CHECK(parse_json(f.read("config.json")).at("model_type") == file.at("model_type"));
     CHECK(RopeTables(c).all.half == RopeTables(again).all.half);
     CHECK(rope_frequencies(c.rope_dims(), RopeAngles(c)) == rope_frequencies(c.rope_dims(), RopeAngles(again)));
     CHECK(again.rope_magnitude == c.rope_magnitude);
@@ -716,9 +716,9 @@ TEST_CASE("a stored head that is not the embedding it is tied to is refused", "[
   Model model = randomized(c);
   const auto loads = [&] {
     write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
-    json file = json::parse(f.read("config.json"));
+    json file = parse_json(f.read("config.json"));
     file["tie_word_embeddings"] = true;
-    f.write("config.json", file.dump());
+    f.write("config.json", to_text(file));
     const std::unique_ptr<ForeignModel> from = open_huggingface(f.path("."));
     Model loaded(from->config(), false);
     return message_of<std::runtime_error>([&] { from->load(loaded); });
@@ -747,9 +747,9 @@ TEST_CASE("AutoTokenizer puts the token before a text that sample puts there", "
     const std::string folder = run + "_folder";
     REQUIRE(f.run("export " + run + " --to hf --out " + folder).status == 0);
     const bool begins = run == "with";
-    CHECK(json::parse(f.read(folder + "/tokenizer.json"))["post_processor"].is_object() == begins);
-    CHECK(json::parse(f.read(folder + "/tokenizer_config.json")).contains("bos_token") == begins);
-    CHECK(json::parse(f.read(folder + "/config.json"))["bos_token_id"] == (begins ? json(256) : json()));
+    CHECK(parse_json(f.read(folder + "/tokenizer.json"))["post_processor"].is_object() == begins);
+    CHECK(parse_json(f.read(folder + "/tokenizer_config.json")).contains("bos_token") == begins);
+    CHECK(parse_json(f.read(folder + "/config.json"))["bos_token_id"] == (begins ? json(256) : json()));
     const std::string sample = " --greedy --length 20 --prompt fox";
     CHECK(f.run("sample " + folder + sample).out == f.run("sample " + run + sample).out);
   }
@@ -775,7 +775,7 @@ TEST_CASE("an exported model that is imported is the run again", "[formats]") {
   CHECK(!f.has("other"));
 
   const Outcome measured = f.run("eval run --data stories.txt --json --threads 1");
-  const json result = json::parse(measured.out);
+  const json result = parse_json(measured.out);
   CHECK(result["tokens"].get<size_t>() > 59000);
   CHECK(result["nats"].get<double>() == result["loss"].get<double>() * result["tokens"].get<double>());
   CHECK(result["bits_per_byte"].get<double>() == Approx(result["loss"].get<double>() / std::log(2.)));
@@ -831,9 +831,9 @@ TEST_CASE("a run is exported, and its folder is a checkpoint", "[formats]") {
   const Outcome tuned = f.run(tune);
   INFO(tuned.err);
   CHECK(tuned.status == 0);
-  json config = json::parse(f.read("hf/config.json"));
+  json config = parse_json(f.read("hf/config.json"));
   config.erase("train_gpt_tokenizer");
-  f.write("hf/config.json", config.dump());
+  f.write("hf/config.json", to_text(config));
   CHECK(loss("hf") == loss("run"));  // by tokenizer.json
   fs::remove(f.path("hf/tokenizer.json"));
   CHECK(contains(f.run("eval hf --data stories.txt").err, "train_gpt: hf has no tokenizer (copy a tokenizer.json"));

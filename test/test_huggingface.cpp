@@ -3,7 +3,6 @@
 // (python_ref/huggingface.py).
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
@@ -42,7 +41,7 @@ const std::string kWhole = "huggingface", kPacked = "huggingface/packed";
 struct Case {
   std::string name;
   Reference reference;
-  json expected = json::parse(std::ifstream(reference.json_path()));
+  json expected = reference.json();
   Model model{config_of(name, expected["options"])};
   std::vector<int> tokens = reference.ints("tokens"), targets, begins;  // packed rows: (B,T) each
   int B = 2, T = 9;

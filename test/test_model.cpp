@@ -53,7 +53,7 @@ TEST_CASE("the table of tensors is that of the PyTorch model", "[model]") {
   for (const std::string& name : Reference::cases("model")) {
     INFO(name);
     const Reference reference("model", name);
-    const json expected = json::parse(std::ifstream(reference.json_path()));
+    const json expected = reference.json();
     const Model model(config_of(expected["config"]));
     REQUIRE(model.table.size() == expected["tensors"].size());
     for (size_t i = 0; i < model.table.size(); ++i) {

@@ -30,9 +30,9 @@ struct Adapted : Corpus {
   }
   std::string tensors(const std::string& folder) const { return read(folder + "/adapter_model.safetensors"); }
   json settings(const std::string& folder = "adapters") const {
-    return json::parse(read(folder + "/adapter_config.json"));
+    return parse_json(read(folder + "/adapter_config.json"));
   }
-  void write_settings(const json& file) const { write("adapters/adapter_config.json", file.dump()); }
+  void write_settings(const json& file) const { write("adapters/adapter_config.json", to_text(file)); }
 };
 
 }  // namespace

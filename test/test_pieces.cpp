@@ -16,6 +16,7 @@
 
 #include "catch.hpp"
 #include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/host/progress.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/piece_files.hpp"
@@ -132,7 +133,7 @@ std::string model_of(const PieceTables& tables, const std::string& trainer, cons
 }  // namespace
 
 TEST_CASE("encoding gives the tokens of sentencepiece", "[pieces]") {
-  const json expected = json::parse(reference("hard.tokens.json"));
+  const json expected = parse_json(reference("hard.tokens.json"));
   const std::string text = reference("hard.txt");
   for (const std::string name : {"llama2", "across_spaces"}) {
     INFO(name);
@@ -177,15 +178,15 @@ TEST_CASE("pieces encode any bytes, and decoding gives them back", "[pieces]") {
 
 // Unigram models, merges without byte fallback, rules of normalization, user-defined and unused pieces.
 TEST_CASE("models of every kind give the tokens of sentencepiece, and decode as there", "[pieces]") {
-  const json other = json::parse(reference("other.json"));
+  const json other = parse_json(reference("other.json"));
   const std::string text = other["text"];
   for (const auto& [name, known] : other["models"].items()) {
     INFO(name);
     const Tokenizer tokenizer = read_tokenizer(kFolder + name + ".model");
     const std::vector<uint32_t> tokens = tokenizer.encode(text);
-    CHECK(tokens == json::parse(known["tokens"].get<std::string>()).get<std::vector<uint32_t>>());
+    CHECK(tokens == parse_json(known["tokens"].get<std::string>()).get<std::vector<uint32_t>>());
     if (!contains(known["decoded"], "\ufffd")) CHECK(tokenizer.decode(tokens) == known["decoded"].get<std::string>());
-    const Tokenizer stored = tokenizer_from_json(json::parse(to_json(tokenizer).dump()));
+    const Tokenizer stored = tokenizer_from_json(parse_json(to_text(to_json(tokenizer))));
     CHECK(stored.encode(text) == tokens);
     CHECK(stored.decode(tokens) == tokenizer.decode(tokens));
   }

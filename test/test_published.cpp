@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/pipeline/added_tokens.hpp"
@@ -22,7 +23,7 @@ namespace {
 using Strings = std::vector<std::string>;
 
 const json& published() {
-  static const json file = json::parse(read_file("test/reference/tokenizer/published.json"));
+  static const json file = parse_json(read_file("test/reference/tokenizer/published.json"));
   return file;
 }
 
@@ -60,7 +61,7 @@ TEST_CASE("tokenizers of each published family give the tokens of Hugging Face's
     const Tokenizer tokenizer = Tokenizer::bpe(bpe_from_json(family["file"].get<std::string>())).finding_special(true);
     size_t missing = 0;
     const std::vector<uint32_t> tokens = tokenizer.encode(text, Unknown::skip, &missing);
-    CHECK(tokens == json::parse(family["tokens"].get<std::string>()).get<std::vector<uint32_t>>());
+    CHECK(tokens == parse_json(family["tokens"].get<std::string>()).get<std::vector<uint32_t>>());
     if (missing == 0) CHECK(tokenizer.decode(tokens) == family["decoded"].get<std::string>());
     CHECK(to_json(*tokenizer.bpe()) == family["file"].get<std::string>());
     const Tokenizer stored = tokenizer_from_json(to_json(tokenizer));
@@ -189,9 +190,9 @@ TEST_CASE("a tokenizer.json keeps every byte but what is changed", "[published]"
   const Tokenizer tokenizer = Tokenizer::bpe(bpe_from_json(file));
   REQUIRE(tokenizer.begin() == 1);
   const std::string without = to_json(*tokenizer.without_begin().bpe());
-  json expected = json::parse(file);
+  json expected = parse_json(file);
   expected["post_processor"] = nullptr;
-  CHECK(json::parse(without) == expected);
+  CHECK(parse_json(without) == expected);
   CHECK(without.size() < file.size());
   const Tokenizer more = tokenizer.with_special({"<pad>", "<x>"});
   CHECK(more.special("<x>") == tokenizer.vocabulary() + 1);

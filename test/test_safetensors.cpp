@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "data/files/json.hpp"
 #include "message.hpp"
 #include "program.hpp"
 
@@ -112,7 +113,7 @@ TEST_CASE("the data starts at a multiple of 8 bytes", "[safetensors]") {
 TEST_CASE("half and bfloat16 tensors are read as floats", "[safetensors]") {
   const Folder f;
   const json header = {{"h", row("F16", {2}, 0, 4)}, {"w", row("BF16", {1, 2}, 4, 8)}, {"n", row("I64", {1}, 8, 16)}};
-  std::string bytes = bytes_of(header.dump(), 16);
+  std::string bytes = bytes_of(to_text(header), 16);
   const uint16_t codes[] = {0x3c00, 0xc000, 0x3f80, 0xc040};
   std::copy_n(reinterpret_cast<const char*>(codes), 8, bytes.end() - 16);
   f.write("x.safetensors", bytes);
@@ -137,16 +138,17 @@ TEST_CASE("a file that is truncated anywhere is refused", "[safetensors]") {
 TEST_CASE("a header that lies is refused", "[safetensors]") {
   const Folder f;
   const std::string many = "18446744073709551615";
-  check_damaged(f, bytes_of(json{{"a", row("F32", {2}, 0, 8)}, {"b", row("F32", {2}, 4, 12)}}.dump(), 12), "overlaps");
-  check_damaged(f, bytes_of(json{{"a", row("F32", {1}, 0, 4)}, {"b", row("F32", {1}, 8, 12)}}.dump(), 12), "a hole");
-  check_damaged(f, bytes_of(json{{"a", row("F32", {1}, 4, 8)}}.dump(), 8), "a hole");
-  check_damaged(f, bytes_of(json{{"a", row("F32", {2}, 8, 0)}}.dump(), 8), "do not fit its shape");
-  check_damaged(f, bytes_of(json{{"a", row("F16", {2}, 0, 8)}}.dump(), 8), "do not fit its shape");
-  check_damaged(f, bytes_of(json{{"a", row("F4", {2}, 0, 8)}}.dump(), 8), "unknown dtype 'F4'");
-  check_damaged(f, bytes_of(json{{"a", row("F32", {1ull << 32, 1ull << 32}, 0, 0)}}.dump(), 0), "can be counted");
-  check_damaged(f, bytes_of(json{{"a", row("F32", {1ull << 62}, 0, 0)}}.dump(), 0), "can be counted");
-  check_damaged(f, bytes_of(json{{"a", row("F32", {1ull << 40}, 0, 1ull << 42)}}.dump(), 8), "and the file has 8");
-  check_damaged(f, bytes_of(json{{"a", row("U8", {1, 1, 1, 1, 1, 1, 1, 1, 1}, 0, 1)}}.dump(), 1), "8 dimensions");
+  check_damaged(f, bytes_of(to_text(json{{"a", row("F32", {2}, 0, 8)}, {"b", row("F32", {2}, 4, 12)}}), 12),
+                "overlaps");
+  check_damaged(f, bytes_of(to_text(json{{"a", row("F32", {1}, 0, 4)}, {"b", row("F32", {1}, 8, 12)}}), 12), "a hole");
+  check_damaged(f, bytes_of(to_text(json{{"a", row("F32", {1}, 4, 8)}}), 8), "a hole");
+  check_damaged(f, bytes_of(to_text(json{{"a", row("F32", {2}, 8, 0)}}), 8), "do not fit its shape");
+  check_damaged(f, bytes_of(to_text(json{{"a", row("F16", {2}, 0, 8)}}), 8), "do not fit its shape");
+  check_damaged(f, bytes_of(to_text(json{{"a", row("F4", {2}, 0, 8)}}), 8), "unknown dtype 'F4'");
+  check_damaged(f, bytes_of(to_text(json{{"a", row("F32", {1ull << 32, 1ull << 32}, 0, 0)}}), 0), "can be counted");
+  check_damaged(f, bytes_of(to_text(json{{"a", row("F32", {1ull << 62}, 0, 0)}}), 0), "can be counted");
+  check_damaged(f, bytes_of(to_text(json{{"a", row("F32", {1ull << 40}, 0, 1ull << 42)}}), 8), "and the file has 8");
+  check_damaged(f, bytes_of(to_text(json{{"a", row("U8", {1, 1, 1, 1, 1, 1, 1, 1, 1}, 0, 1)}}), 1), "8 dimensions");
   check_damaged(f, bytes_of(R"({"a":{"dtype":"U8","shape":[)" + many + R"(0],"data_offsets":[0,1]}})", 1), "not whole");
   check_damaged(f, bytes_of(R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", 1), "a negative number");
   check_damaged(f, bytes_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", 1), "not two numbers");

@@ -14,6 +14,7 @@
 
 #include "catch.hpp"
 #include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run_directory/checkpoint.hpp"
@@ -159,7 +160,7 @@ TEST_CASE("a tokenizer that is stored and read again has the same tokens", "[tok
 TEST_CASE("numbers of a stored tokenizer or setting that wrap when narrowed are refused", "[tokens]") {
   using nlohmann::json;
   const auto stored = [](const std::string& points) {
-    return json::parse(R"({"kind": "char", "codepoints": [)" + points + "]}");
+    return parse_json(R"({"kind": "char", "codepoints": [)" + points + "]}");
   };
   CHECK(tokenizer_from_json(stored("97, 1114111")).vocabulary() == 2);
   for (const char* last : {"1114112", "4294967394", "9223372036854775808", "18446744073709551615", "-1", "98.5"})
@@ -288,9 +289,9 @@ TEST_CASE("tokenizers and models of other programs are named, with what to do", 
   check_refused(f, from + "lfs", "lfs/model.safetensors is a pointer of Git LFS");
   namespace fs = std::filesystem;
   fs::copy("test/huggingface/gpt2", f.path("gptq"), fs::copy_options::recursive);
-  nlohmann::json config = nlohmann::json::parse(f.read("gptq/config.json"));
+  nlohmann::json config = parse_json(f.read("gptq/config.json"));
   config["quantization_config"] = {{"quant_method", "gptq"}, {"bits", 4}};
-  f.write("gptq/config.json", config.dump());
+  f.write("gptq/config.json", to_text(config));
   check_refused(f, from + "gptq", "its weights are quantized (quantization_config: \"gptq\")");
 }
 
@@ -442,7 +443,7 @@ TEST_CASE("bits per byte count the bytes of the text, and eval agrees with train
     bytes += document.size();
   }
   const auto number = [](const std::string& json, const std::string& key) {
-    return nlohmann::json::parse(json).at(key).get<double>();
+    return parse_json(json).at(key).get<double>();
   };
   const std::pair<std::string, std::string> tokenizers[] = {{"bytes.json", "<|endoftext|>"},
                                                             {"test/reference/pieces/llama2.model", "<s>"}};
@@ -456,7 +457,7 @@ TEST_CASE("bits per byte count the bytes of the text, and eval agrees with train
     REQUIRE(trained.status == 0);
     const Outcome eval = f.run("eval " + run + "/checkpoint.safetensors --data val --json --threads 1");
     REQUIRE(eval.status == 0);
-    const auto outcome = nlohmann::json::parse(f.read(run + "/outcome.json"));
+    const auto outcome = parse_json(f.read(run + "/outcome.json"));
     CHECK(number(eval.out, "loss") == outcome.at("val_loss_full").get<double>());
     CHECK(number(eval.out, "bytes") == static_cast<double>(bytes));  // the first target is the first token of a text
     CHECK(contains(trained.out, format("%.4f bits/byte", number(eval.out, "bits_per_byte"))));

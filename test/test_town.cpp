@@ -32,7 +32,7 @@ std::vector<Question> questions_in(const std::string& lines) {
   std::vector<Question> all;
   std::istringstream in(lines);
   for (std::string line; std::getline(in, line);) {
-    const json j = json::parse(line);
+    const json j = parse_json(line);
     const json turns = j.contains("messages") ? j["messages"] : json{{{"content", j.at("prompt")}},
                                                                      {{"content", j.at("completion")}}};
     for (size_t i = 0; i < turns.size(); i += 2) {
@@ -121,7 +121,7 @@ TEST_CASE("corpus writes the town and its questions, and a model's answers are c
   for (size_t questions = 1; questions <= 2; ++questions) {
     std::string line;
     std::getline(in, line);
-    const json messages = json::parse(line).at("messages");
+    const json messages = parse_json(line).at("messages");
     CHECK(messages.size() == 2 * questions);
     CHECK(messages[0].at("role") == "user");
     CHECK(messages[1].at("role") == "assistant");
@@ -135,12 +135,12 @@ TEST_CASE("corpus writes the town and its questions, and a model's answers are c
                 "--lr 1e-2 --quiet --out r").status == 0);
   CHECK(contains(f.run("eval r --data known.jsonl").out,
                  "3 of 3 answers exact (100.0 %): greedy decoding writes them"));
-  const json counts = json::parse(f.run("eval r --json --data other.jsonl").out);
+  const json counts = parse_json(f.run("eval r --json --data other.jsonl").out);
   CHECK(counts.at("answers") == 4);
   CHECK(counts.at("exact") == 3);
-  const std::string first = json::parse(known.substr(0, known.find('\n'))).at("prompt");
+  const std::string first = parse_json(known.substr(0, known.find('\n'))).at("prompt");
   CHECK(f.run("sample r --greedy", first).out == first +
-        json::parse(known.substr(0, known.find('\n'))).at("completion").get<std::string>() + "\n");
+        parse_json(known.substr(0, known.find('\n'))).at("completion").get<std::string>() + "\n");
   f.write("text.jsonl", "{\"text\": \"no question\"}\n");
   CHECK_FALSE(contains(f.run("eval r --data text.jsonl").out, "exact"));
 }

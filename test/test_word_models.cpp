@@ -10,6 +10,7 @@
 
 #include "catch.hpp"
 #include "data/files/files.hpp"
+#include "data/files/json.hpp"
 #include "data/strings/base64.hpp"
 #include "data/tokenizer/bert_files.hpp"
 #include "data/tokenizer/bpe_json.hpp"
@@ -344,7 +345,7 @@ TEST_CASE("models of a tokenizer.json that are not as they should be are refused
   const json unigram = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", json::array({{"<unk>", 0.0}, {"a", -1.5}})}};
   const auto refusal = [](const json& model) {
     const json file = {{"model", model}, {"decoder", {{"type", "Fuse"}}}};
-    return message_of<std::runtime_error>([&] { bpe_from_json(file.dump()); });
+    return message_of<std::runtime_error>([&] { bpe_from_json(to_text(file)); });
   };
   const auto with = [&](const char* key, const json& value) {
     json model = unigram;
@@ -361,6 +362,6 @@ TEST_CASE("models of a tokenizer.json that are not as they should be are refused
                            {"max_input_chars_per_word", -1}};
   CHECK(refusal(word_piece) == "the max_input_chars_per_word is not a number of characters");
   const json bytes = {{"model", unigram}, {"decoder", {{"type", "Fuse"}}}, {"pre_tokenizer", {{"type", "ByteLevel"}}}};
-  CHECK(message_of<std::runtime_error>([&] { bpe_from_json(bytes.dump()); }) ==
+  CHECK(message_of<std::runtime_error>([&] { bpe_from_json(to_text(bytes)); }) ==
         "a ByteLevel before the model Unigram is not supported");
 }
