@@ -276,7 +276,7 @@ TEST_CASE("the context of --init-from is the longest that takes half of the memo
   CHECK(fitting_context(o, 0) == 1000);  // nobody knows how much there is
 }
 
-TEST_CASE("the rate of --init-from follows from the width, unless the user says one", "[tune][program]") {
+TEST_CASE("the rate of --init-from follows from the width, unless the user says one", "[tune][program][long]") {
   const Corpus f;
   REQUIRE(f.run("train stories.txt --steps 2 --out first" + kSmall).status == 0);
   const std::string tune = "train stories.txt --init-from first --steps 1 --warmup 0 --quiet --eval-every 0 --force ";

@@ -193,7 +193,7 @@ TEST_CASE("models of every kind give the tokens of sentencepiece, and decode as 
   CHECK(other["models"].size() == 7);
 }
 
-TEST_CASE("a text for a model that normalizes is cut where its tokens do not change", "[pieces]") {
+TEST_CASE("a text for a model that normalizes is cut where its tokens do not change", "[pieces][long]") {
   const std::vector<std::string> parts = {" ", "  ", "the", "a", "\u2581", "\u00e9", "\n", "\ufb01", "e\u0301",
                                           "\u00a0", "banana", "\ufeff", "x", " norm"};
   size_t cuts = 0;

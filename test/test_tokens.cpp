@@ -207,7 +207,7 @@ TEST_CASE("the floor of stories is known with a byte-pair encoding", "[tokens]")
   }
 }
 
-TEST_CASE("a run with a byte-pair encoding trains, resumes, samples and is evaluated", "[tokens]") {
+TEST_CASE("a run with a byte-pair encoding trains, resumes, samples and is evaluated", "[tokens][long]") {
   const Corpus f;
   const std::string words = "train stories.txt --tokenizer bpe:300 --context 64 --steps 3 --layers 1 --heads 1 "
                             "--channels 8 --batch 2 --threads 1 --quiet --out run";

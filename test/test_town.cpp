@@ -103,7 +103,7 @@ TEST_CASE("pairs of the town: a pronoun agrees with its name, and a fact belongs
   for (const std::string column : {"name", "she", "home", "job", "pet", "food"}) CHECK(made["person_" + column] > 20);
 }
 
-TEST_CASE("corpus writes the town and its questions, and a model's answers are counted", "[town][program]") {
+TEST_CASE("corpus writes the town and its questions, and a model's answers are counted", "[town][program][long]") {
   const Folder f;
   const std::string files = " --questions q.jsonl --held-out h.jsonl ";
   REQUIRE(f.run("corpus --grammar town --bytes 20k --out t.txt" + files).status == 0);
