@@ -167,7 +167,9 @@ TEST_CASE("entropy and largest logit over many tiles, heads and groups", "[diagn
        {AttentionShape{2, 130, 4, 2, 6}, {1, 64, 3, 1, 8}, {2, 65, 2, 2, 5}, {1, 2, 1, 1, 4},
         {2, 130, 4, 2, 6, .7f, 2, 70, slopes}, {1, 130, 2, 2, 5, .5f, 0, 3, slopes},
         {2, 130, 4, 2, 6, .7f, 0, 0, nullptr, rows.begins.data()},
-        {2, 130, 4, 2, 6, .7f, 2, 9, slopes, rows.begins.data()}}) {
+        {2, 130, 4, 2, 6, .7f, 2, 9, slopes, rows.begins.data()},
+        {2, 130, 4, 2, 6, .7f, 2, 0, slopes, nullptr, nullptr, false},
+        {2, 130, 4, 2, 6, .7f, 0, 9, nullptr, rows.begins.data(), nullptr, false}}) {
     const int B = shape.B, T = shape.T, H = shape.n_head, KV = shape.kv_heads, D = shape.head_dim;
     const size_t stride = shape.qkv_width();
     const std::vector<float> qkv = random_floats(B * T * stride, 1, 0, 1.5f);
@@ -178,17 +180,20 @@ TEST_CASE("entropy and largest logit over many tiles, heads and groups", "[diagn
     for (int b = 0; b < B; ++b)
       for (int h = 0; h < H; ++h)
         for (int t = 0; t < T; ++t) {
-          const int first = std::max(shape.window > 0 ? std::max(0, t + 1 - shape.window) : 0,
-                                     shape.begins ? shape.begins[b * T + t] : 0);
-          std::vector<double> s(t + 1 - first);
+          const auto sees = [&](int j) {
+            const bool same = !shape.begins || shape.begins[b * T + j] == shape.begins[b * T + t];
+            return same && (j <= t || !shape.causal) && (shape.window == 0 || std::abs(t - j) < shape.window);
+          };
+          std::vector<double> s;
           double sum = 0, row = 0;
-          for (int j = first; j <= t; ++j) {
-            double& score = s[j - first];
+          for (int j = 0; j < T; ++j) {
+            if (!sees(j)) continue;
+            double& score = s.emplace_back();
             const float* q = &qkv[(b * T + t) * stride + h * D];
             const float* k = &qkv[(b * T + j) * stride + (H + h / (H / KV)) * D];
             for (int d = 0; d < D; ++d) score += double(q[d]) * double(k[d]) * double(shape.scale);
             if (shape.cap > 0) score = shape.cap * std::tanh(score / shape.cap);
-            if (shape.slopes) score -= double(slopes[h]) * (t - j);
+            if (shape.slopes) score -= double(slopes[h]) * std::abs(t - j);
             top = std::max(top, score);
             sum += std::exp(score);
           }

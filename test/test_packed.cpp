@@ -39,6 +39,7 @@ void compare_with_textbook(const PackedRows& rows, const AttentionShape& one, fl
   if (scoring.scale > 0) shape.scale = static_cast<float>(scoring.scale);
   shape.cap = static_cast<float>(scoring.cap), shape.window = static_cast<int>(scoring.window);
   shape.slopes = slopes.empty() ? nullptr : slopes.data();
+  shape.causal = scoring.causal;
   shape.begins = scoring.begins = rows.begins.data();
   const size_t N = size_t(rows.B) * rows.T;
   const std::vector<float> qkv = random_floats(N * shape.qkv_width(), 1, 0, 1.5f),

@@ -89,7 +89,10 @@ inline std::vector<std::pair<std::string, textbook::Scoring>> scorings(size_t H,
           {"cap", {.cap = 2}},
           {"alibi", {.slopes = slopes}},
           {"window", {.window = window}},
-          {"all", {.scale = .75, .cap = 1.5, .window = window, .slopes = slopes}}};
+          {"all", {.scale = .75, .cap = 1.5, .window = window, .slopes = slopes}},
+          {"bidirectional", {.causal = false}},
+          {"bidirectional alibi", {.slopes = slopes, .causal = false}},
+          {"bidirectional all", {.scale = .75, .cap = 1.5, .window = window, .slopes = slopes, .causal = false}}};
 }
 
 // The allowed error of a fast model's gradients against the textbook's: 4.5e-6 measured; 6.7e-6 with BatchNorm, which

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "layers/attention/scores.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/simd.hpp"
 
@@ -18,10 +19,10 @@ ordered_json attention_weights(const float* qkv, const float* lse, const Attenti
   ordered_json rows = ordered_json::array();
   for (int i = 0; i < shape.T; ++i) {
     std::vector<float> row(shape.T);
-    for (int j = shape.window > 0 ? std::max(0, i - shape.window + 1) : 0; j <= i; ++j) {
+    for (int j = first_key(shape, 0, i); j < end_of_keys(shape, 0, i); ++j) {
       double score = shape.scale * simd::dot(q + i * stride, k + j * stride, D);
       if (shape.cap > 0) score = shape.cap * std::tanh(score / shape.cap);
-      if (shape.slopes) score -= shape.slopes[h] * (i - j);
+      if (shape.slopes) score -= shape.slopes[h] * std::abs(i - j);
       row[j] = static_cast<float>(std::exp(score - lse[size_t(h) * shape.T + i]));
     }
     rows.push_back(row);

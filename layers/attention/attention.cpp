@@ -31,6 +31,11 @@ float* scratch(size_t floats) {
   return memory.buffer.get();
 }
 
+// The part of a tile that a causal product may leave out.
+Triangle triangle(const AttentionShape& shape, Triangle::Part part, int diagonal) {
+  return shape.causal ? Triangle{part, diagonal} : Triangle{};
+}
+
 struct HeadRows {  // one head of one sequence: rows `stride` apart
   const float* data;
   size_t stride;
@@ -141,17 +146,17 @@ void forward_queries(const Forward& w, int b, int h, int q0) {
   alignas(64) float s[kTile * kQueries];
   Running t(w, b, h, q0);
   const Columns q = transposed(scratch(kQueries * D), w.q + (row + q0) * w.q_stride + h * D, w.q_stride, t.queries, D);
-  const int last = t.seen.at + t.queries;
+  const int last = t.seen.end();
   for (int k0 = t.seen.first_tile(); k0 < last; k0 += kTile) {
     const Keys tile{k0, std::min(kTile, last - k0), k0 == t.seen.first_tile()};
     const int diagonal = t.seen.at - k0;
     gemm_serial({s, kQueries}, k.rows(k0), q.view(), tile.keys, whole_vectors(t.queries), D, false,
-                {Triangle::c_upper, diagonal});  // k qᵀ; Scores turns it into S
+                triangle(shape, Triangle::c_upper, diagonal));  // k qᵀ; Scores turns it into S
     for (int i = 0; i < t.queries; i += simd::W) forward_columns(s + i, w, t, i, tile);
     for (int i = 0; !tile.first && i < t.queries; ++i)
       if (t.shrink[i] != 1) scale_row(out + i * out_stride, t.shrink[i], D);
     gemm_serial({out, out_stride}, {s, 1, kQueries}, v.rows(k0), t.queries, D, tile.keys, !tile.first,
-                {Triangle::a_lower, diagonal});
+                triangle(shape, Triangle::a_lower, diagonal));
   }
   for (int i = 0; i < t.queries; ++i) {
     scale_row(out + i * out_stride, 1 / t.sum[i], D);
@@ -188,6 +193,15 @@ struct Backward {
   int layer;
 
   int group() const { return shape.n_head / shape.kv_heads; }
+  // Returns the first tile of queries that sees a key of the tile at k0.
+  int first_queries(int b, int k0) const {
+    int some = k0, none = shape.causal ? k0 : 0;  // end_of_keys() never decreases, so search by halves
+    while (none < some) {
+      const int middle = none + (some - none) / 2;
+      end_of_keys(shape, b, middle) > k0 ? some = middle : none = middle + 1;
+    }
+    return some / kQueries * kQueries;
+  }
   // Returns the end of the queries that see a key of the tile at k0: the first one whose keys all come later.
   int end_of_queries(int b, int k0) const {
     int end = std::min(shape.T, k0 + kTile), none = shape.T;  // first_key() never decreases, so search by halves
@@ -228,7 +242,7 @@ struct Queries {
 };
 
 // Which gradients to compute: dq of a tile of queries, dk and dv of a tile of keys. The first tile of keys overwrites
-// dq. The group's first head overwrites dk and dv on the diagonal tile. All later calls add.
+// dq. The group's first head overwrites dk and dv with the first tile of queries. All later calls add.
 struct Wanted {
   bool dq, dkv;
 };
@@ -262,9 +276,11 @@ void backward_columns(float* p, float* dropped, float* ds, const Backward& w, co
 
 void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const int D = w.shape.head_dim, kv = t.h / w.group();
-  const int keys = std::min(kTile, t.q0 + t.queries - k0);
+  const int keys = std::min(kTile, w.shape.T - k0);  // also those that none of the queries sees
   const int diagonal = t.q0 - k0, whole = whole_vectors(t.queries);
-  const Triangle upper{Triangle::c_upper, diagonal}, left{Triangle::a_lower, diagonal};
+  const Triangle upper = triangle(w.shape, Triangle::c_upper, diagonal);
+  const Triangle left = triangle(w.shape, Triangle::a_lower, diagonal);
+  const Triangle right = triangle(w.shape, Triangle::a_upper, diagonal);
   const size_t stride = w.stride();
   const HeadRows k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
   alignas(64) float p[kTile * kQueries], dropped[kTile * kQueries], ds[kTile * kQueries];
@@ -277,8 +293,7 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
     gemm_serial({w.dqkv + w.q_at(t.b, t.h) + t.q0 * stride, stride}, {ds, 1, kQueries}, k.rows(k0), t.queries, D, keys,
                 k0 > t.seen.first_tile(), left);
   if (!wanted.dkv) return;
-  const bool add = t.h != kv * w.group() || t.q0 != k0;
-  const Triangle right{Triangle::a_upper, diagonal};
+  const bool add = t.h != kv * w.group() || t.q0 != w.first_queries(t.b, k0);
   gemm_serial({w.dqkv + w.k_at(t.b, kv) + k0 * stride, stride}, {ds, kQueries, 1}, t.q.rows(0), keys, D, t.queries, add,
               right);
   gemm_serial({w.dqkv + w.v_at(t.b, kv) + k0 * stride, stride}, {weights, kQueries, 1}, t.dy.rows(0), keys, D,
@@ -288,7 +303,7 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
 // Sums dk and dv of a tile of keys over the query heads that read it, and over the queries from this position on.
 void backward_of_key_tile(const Backward& w, int b, int kv, int k0) {
   for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
-    for (int q0 = k0; q0 < w.end_of_queries(b, k0); q0 += kQueries)
+    for (int q0 = w.first_queries(b, k0); q0 < w.end_of_queries(b, k0); q0 += kQueries)
       backward_tile(w, Queries(w, b, h, q0), k0, {false, true});
 }
 
@@ -305,7 +320,7 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
       for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
         for (int q0 = 0; q0 < T; q0 += kQueries) {
           const Queries queries(w, b, h, q0);
-          for (int k0 = queries.seen.first_tile(); k0 < q0 + queries.queries; k0 += kTile)
+          for (int k0 = queries.seen.first_tile(); k0 < queries.seen.end(); k0 += kTile)
             backward_tile(w, queries, k0, {true, true});
         }
     });
@@ -317,7 +332,7 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
   parallel_tasks(shape.B * H * pieces, [&](int task) {
     const int piece = pieces - 1 - task % pieces;  // begin with the longest
     const Queries queries(w, task / pieces / H, task / pieces % H, piece * kQueries);
-    for (int k0 = queries.seen.first_tile(); k0 < queries.q0 + queries.queries; k0 += kTile)
+    for (int k0 = queries.seen.first_tile(); k0 < queries.seen.end(); k0 += kTile)
       backward_tile(w, queries, k0, {true, false});
   });
   parallel_tasks(shape.B * KV * tiles, [&](int task) {

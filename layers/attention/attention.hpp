@@ -14,6 +14,8 @@
 //   window   query i sees only keys i − window < j ≤ i             (Mistral 7B: Jiang et al. 2023, arXiv 2310.06825,
 //            §2, as transformers has it; tiles outside every window are skipped)
 //   begins   query i sees only keys begins[i] ≤ j ≤ i             (several examples in a row; other tiles are skipped)
+// Unless the shape is `causal`, a query sees later keys, too: all of its example, within the window i − window < j <
+// i + window. ALiBi's distance is then |i − j|. (BERT: Devlin et al. 2019, arXiv 1810.04805.)
 //
 // A sink is one more score in each row of its head, without a key or a value, the same for all queries (gpt-oss: OpenAI
 // 2025, arXiv 2508.10925; the name is from Xiao et al. 2023, arXiv 2309.17453). It takes weight from the keys, so that

@@ -18,42 +18,55 @@ inline int first_key(const AttentionShape& shape, int b, int t, int past = 0) {
   return std::max({0, of_window, of_example});
 }
 
-// The keys that a tile of queries sees: query i is at position `at` + i and sees the keys from[i], ..., at + i. Tiles
-// before first_tile() are unseen.
+// Returns the end of the keys that query t of sequence b sees.
+inline int end_of_keys(const AttentionShape& shape, int b, int t, int past = 0) {
+  if (shape.causal) return past + t + 1;
+  const int of_window = shape.window > 0 ? std::min(shape.T, t + shape.window) : shape.T;
+  if (!shape.begins) return of_window;
+  const int* row = shape.begins + static_cast<size_t>(b) * shape.T;
+  return static_cast<int>(std::upper_bound(row + t, row + of_window, row[t]) - row);  // begins never decrease
+}
+
+// The keys that a tile of queries sees: query i is at position `at` + i and sees the keys from[i], ..., to[i] − 1.
+// Tiles before first_tile() and from end() on are unseen.
 struct SeenKeys {
   int at;
-  alignas(64) float from[kTile];  // never decreases; lanes after the last query repeat its first key
+  alignas(64) float from[kTile], to[kTile];  // never decrease; lanes after the last query repeat its keys
 
   SeenKeys(const AttentionShape& shape, int b, int q0, int past = 0) : at(past + q0) {
-    for (int i = 0; i < kTile; ++i)
-      from[i] = static_cast<float>(first_key(shape, b, std::min(q0 + i, shape.T - 1), past));
+    for (int i = 0; i < kTile; ++i) {
+      const int t = std::min(q0 + i, shape.T - 1);
+      from[i] = static_cast<float>(first_key(shape, b, t, past));
+      to[i] = static_cast<float>(end_of_keys(shape, b, t, past));
+    }
   }
-  int count(int i) const { return at + i + 1 - static_cast<int>(from[i]); }
+  int count(int i) const { return static_cast<int>(to[i] - from[i]); }
   int first_tile() const { return static_cast<int>(from[0]) / kTile * kTile; }
+  int end() const { return static_cast<int>(to[kTile - 1]); }
 };
 
 // The scores of W neighboring queries with a tile of keys. Row j of the tile holds the products of key j with these
 // queries, one query per lane, so all lanes take a maximum or a sum over keys at once. `row` is the distance between
 // rows. Keys and positions are counted from the tile's first key.
 //
-// score = scale·product − slope·(i − j). With a cap, call cap_columns() on the products first.
+// score = scale·product − slope·|i − j|. With a cap, call cap_columns() on the products first.
 struct Scores {
   int begin, end;          // the keys that at least one of the queries sees
   int all_begin, all_end;  // the keys that all W queries see
   float scale, slope;
   bool biased;
-  simd::Vec at, from;  // positions of the queries, and the first keys that they see
+  simd::Vec at, from, to;  // positions of the queries, and the keys that they see
 
   // The queries are i, ..., i + W − 1 of their tile; the keys are k0, ..., k0 + keys − 1.
   Scores(const AttentionShape& shape, int h, const SeenKeys& seen, int i, int k0, int keys)
       : scale(shape.cap > 0 ? 1 : shape.scale), slope(shape.slopes ? shape.slopes[h] : 0), biased(shape.slopes),
         at(simd::counting() + static_cast<float>(seen.at + i - k0)),
-        from(simd::load(seen.from + i) - static_cast<float>(k0)) {
-    const int first = seen.at + i - k0;
+        from(simd::load(seen.from + i) - static_cast<float>(k0)),
+        to(simd::load(seen.to + i) - static_cast<float>(k0)) {
     begin = std::clamp(static_cast<int>(from[0]), 0, keys);
-    end = std::clamp(first + simd::W, begin, keys);
+    end = std::clamp(static_cast<int>(to[simd::W - 1]), begin, keys);
     all_begin = static_cast<int>(from[simd::W - 1]);
-    all_end = first + 1;
+    all_end = static_cast<int>(to[0]);
   }
 
   // Calls f(j, score − shift) for all keys that at least one of the queries sees. The score is −∞ for a query that does
@@ -65,9 +78,9 @@ struct Scores {
     const simd::Vec factor = simd::all(scale);
     for (int j = begin; j < end; ++j) {
       const float key = static_cast<float>(j);
-      const simd::Vec distance = at - key, product = simd::load(products + j * row);
+      const simd::Vec distance = simd::abs(at - key), product = simd::load(products + j * row);
       simd::Vec score = simd::multiply_add(biased ? -slope * distance : simd::Vec{}, product, factor) - shift;
-      if (j < all_begin || j >= all_end) score = ((from <= key) & (at >= key)) ? score : simd::all(-INFINITY);
+      if (j < all_begin || j >= all_end) score = ((from <= key) & (to > key)) ? score : simd::all(-INFINITY);
       f(j, score);
     }
   }

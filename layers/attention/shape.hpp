@@ -12,6 +12,7 @@ struct AttentionShape {
   const float* slopes = nullptr;  // (H)
   const int* begins = nullptr;    // (B,T) see Batch (layers/model/model.hpp); null if there are past keys
   const float* sinks = nullptr;   // (H)
+  bool causal = true;
 
   int width() const { return n_head * head_dim; }                      // width of a row of out
   int qkv_width() const { return (n_head + 2 * kv_heads) * head_dim; }  // width of a row q|k|v

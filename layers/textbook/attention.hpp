@@ -1,5 +1,5 @@
 #pragma once
-// Causal self-attention with several heads.
+// Self-attention with several heads, causal or bidirectional.
 
 #include <algorithm>
 #include <cstddef>
@@ -42,10 +42,11 @@ void softmax_backward(Number* dx, const Number* dp, const Number* p, size_t n) {
 //   q, k (D)
 //   forward   S = s·q·k                    s = 1/√D, or another scale
 //             S ← c·tanh(S/c)              with a cap c
-//             S ← S − slopes[h]·(i − j)    with ALiBi's slopes
+//             S ← S − slopes[h]·|i − j|    with ALiBi's slopes
 //   backward  ∂S/∂(q·k) = s                with a cap s·(1 − tanh²(s·q·k/c))
-// With a window, query i reads only the keys j > i − window. If a row holds several examples, query i of row b reads
-// only the keys j ≥ begins[b,i] of its own example.
+// Query i reads the keys from first_key to end_of_keys: j ≤ i if attention is causal, otherwise all. With a window, it
+// reads only the keys |i − j| < window. If a row holds several examples, query i of row b reads only the keys
+// j ≥ begins[b,i] of its own example.
 
 struct Scoring {
   double scale = 0;  // 0: 1/√D
@@ -53,14 +54,25 @@ struct Scoring {
   size_t window = 0;
   std::vector<double> slopes = {};  // (H)
   const int* begins = nullptr;      // (B,T) where each token's example begins; null: every row is one example
+  bool causal = true;
 
   size_t first_key(size_t b, size_t i, size_t T) const {
     const size_t of_example = begins ? begins[b * T + i] : 0;
     const size_t of_window = window > 0 && i >= window ? i - window + 1 : 0;
     return std::max(of_example, of_window);
   }
+  size_t end_of_keys(size_t b, size_t i, size_t T) const {
+    size_t end = i + 1;
+    const auto sees_next = [&] {
+      return end < T && (window == 0 || end < i + window) && (!begins || begins[b * T + end] == begins[b * T + i]);
+    };
+    while (!causal && sees_next()) ++end;
+    return end;
+  }
   double factor(size_t D) const { return scale > 0 ? scale : 1 / std::sqrt(double(D)); }
 };
+
+inline size_t distance(size_t i, size_t j) { return i > j ? i - j : j - i; }
 
 template <class Number>
 Number score(const Number* q, const Number* k, size_t D, size_t h, size_t distance, const Scoring& scoring) {
@@ -83,11 +95,11 @@ Number score_slope(const Number* q, const Number* k, size_t D, const Scoring& sc
 
 //   qkv (B,T,(H + 2·KV)·D): rows q|k|v   out (B,T,H·D)         query head h reads key/value head h/(H/KV)
 //   P (B,H,T,T): saved for backward      multiplier (B,H,T,T): dropout's m, or null for ones
-//   forward   S[i,j] = s·q[i]·k[j] for j ≤ i      P = softmax over j     out[i] = Σⱼ m[i,j]·P[i,j]·v[j]
+//   forward   S[i,j] = s·q[i]·k[j] for seen j     P = softmax over j     out[i] = Σⱼ m[i,j]·P[i,j]·v[j]
 //   backward  dv[j] = Σᵢ m[i,j]·P[i,j]·dout[i]    dP[i,j] = m[i,j]·dout[i]·v[j]     dS = P·(dP − Σⱼ P·dP)
 //             dq[i] = s·Σⱼ dS[i,j]·k[j]           dk[j] = s·Σᵢ dS[i,j]·q[i]
-// `Scoring` can set another s than 1/√D, cap the scores, add ALiBi and limit the keys to a window or an example. sinks
-// (H), if given, has one more score for each row of a head.
+// `Scoring` can set another s than 1/√D, cap the scores, add ALiBi and limit the keys to a window or an example, or
+// show a query the keys after it, too. sinks (H), if given, has one more score for each row of a head.
 
 struct AttentionShape {
   size_t B, T, H, KV, D;
@@ -102,11 +114,12 @@ void attention_forward(Number* out, Number* P, const Number* qkv, const Number* 
   for (size_t row = 0; row < B * H * T; ++row) {  // query i of head h of sequence b
     const size_t i = row % T, h = row / T % H, b = row / T / H, key = H + h / (H / KV), value = key + KV;
     const auto at = [=](size_t t, size_t head) { return ((b * T + t) * (H + 2 * KV) + head) * D; };
-    const size_t first = scoring.first_key(b, i, T);
+    const size_t first = scoring.first_key(b, i, T), end = scoring.end_of_keys(b, i, T);
     Number *p = P + row * T, *y = out + ((b * T + i) * H + h) * D;
-    for (size_t j = first; j <= i; ++j) p[j] = score(qkv + at(i, h), qkv + at(j, key), D, h, i - j, scoring);
-    softmax_forward(p + first, p + first, i + 1 - first, sinks ? sinks + h : nullptr);
-    for (size_t j = first; j <= i; ++j)
+    for (size_t j = first; j < end; ++j)
+      p[j] = score(qkv + at(i, h), qkv + at(j, key), D, h, distance(i, j), scoring);
+    softmax_forward(p + first, p + first, end - first, sinks ? sinks + h : nullptr);
+    for (size_t j = first; j < end; ++j)
       add(y, (multiplier ? multiplier[row * T + j] : Number(1)) * p[j], qkv + at(j, value), D);
   }
 }
@@ -121,13 +134,14 @@ void attention_backward(Number* dqkv, const Number* dout, const Number* P, const
     const size_t i = row % T, h = row / T % H, b = row / T / H, key = H + h / (H / KV), value = key + KV;
     const auto at = [=](size_t t, size_t head) { return ((b * T + t) * (H + 2 * KV) + head) * D; };
     const Number *p = P + row * T, *dy = dout + ((b * T + i) * H + h) * D;
-    for (size_t j = 0; j <= i; ++j) {
+    const size_t end = scoring.end_of_keys(b, i, T);
+    for (size_t j = 0; j < end; ++j) {
       const Number m = multiplier ? multiplier[row * T + j] : Number(1);
       dP[j] = m * dot(dy, qkv + at(j, value), D);  // out[i] = Σⱼ m·P[i,j]·v[j]
       add(dqkv + at(j, value), m * p[j], dy, D);   // out[i] = Σⱼ m·P[i,j]·v[j]
     }
-    softmax_backward(dS.data(), dP.data(), p, i + 1);  // P = softmax(S)
-    for (size_t j = 0; j <= i; ++j) {
+    softmax_backward(dS.data(), dP.data(), p, end);  // P = softmax(S)
+    for (size_t j = 0; j < end; ++j) {
       dS[j] *= score_slope(qkv + at(i, h), qkv + at(j, key), D, scoring);
       add(dqkv + at(i, h), dS[j], qkv + at(j, key), D);  // S[i,j] = s·q[i]·k[j]
       add(dqkv + at(j, key), dS[j], qkv + at(i, h), D);  // S[i,j] = s·q[i]·k[j]
@@ -148,7 +162,7 @@ void sinks_backward(Number* dsinks, const Number* dout, const Number* out, const
   for (size_t row = 0; row < shape.B * H * T; ++row) {
     const size_t i = row % T, h = row / T % H, b = row / T / H, at = ((b * T + i) * H + h) * D;
     Number p = 1;
-    for (size_t j = 0; j <= i; ++j) p -= P[row * T + j];
+    for (size_t j = 0; j < T; ++j) p -= P[row * T + j];
     dsinks[h] -= p * dot(dout + at, out + at, D);
   }
 }

@@ -164,7 +164,7 @@ HeadSums head_sums(const float* q, const float* k, size_t stride, const float* l
     const SeenKeys seen(shape, b, q0);
     const int queries = std::min(kTile, T - q0);
     for (int i = 0; i < queries; ++i) sums.rows += seen.count(i) > 1;
-    for (int k0 = seen.first_tile(); k0 <= q0; k0 += kTile) {
+    for (int k0 = seen.first_tile(); k0 < seen.end(); k0 += kTile) {
       const int keys = std::min(kTile, T - k0);
       gemm_serial({s, kTile}, {k + k0 * stride, stride, 1}, {q + q0 * stride, 1, stride}, keys, queries, D, false);
       for (int i = 0; i < queries; i += simd::W)

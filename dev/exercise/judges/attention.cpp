@@ -8,7 +8,7 @@ using Case = AttentionCase;
 // Frequent mistakes. If two give the same dq and dk, the more specific one comes first.
 enum class Slip {
   unscaled, usual_scale, scaled_twice, uncapped, no_sum, plain_mean, bracket, undropped, undropped_dP, dropped_p,
-  dropped_dS, last_dq, last_dk, last_dv, modulo, quotient, not_itself, keys, unmoved
+  dropped_dS, last_dq, last_dk, last_dv, past_only, modulo, quotient, not_itself, keys, unmoved
 };
 const char* const group = "query head h reads k and v of head h / (H / KV)";
 const std::pair<Slip, const char*> slips[] = {
@@ -26,6 +26,7 @@ const std::pair<Slip, const char*> slips[] = {
     {Slip::last_dq, "only what the last key gives is left: each adds its share (+=)"},
     {Slip::last_dk, "only what the last query gives is left: each adds its share (+=)"},
     {Slip::last_dv, "only what the last query gives is left: each adds its share (+=)"},
+    {Slip::past_only, "only the keys up to the query are read: scoring.end_of_keys(b, i, T)"},
     {Slip::modulo, group},
     {Slip::quotient, group},
     {Slip::not_itself, "a query sees itself, too: j <= i"},
@@ -40,7 +41,9 @@ Doubles slipped(Slip slip, const Case& c, const Doubles& dout, const Doubles& P,
   if (slip == Slip::usual_scale) scoring.scale = 0;
   if (slip == Slip::uncapped) scoring.cap = 0;
   for (size_t row = 0; row < c.B * c.H * c.T; ++row) {
-    const size_t i = row % c.T, h = row / c.T % c.H, b = row / c.T / c.H, end = slip == Slip::not_itself ? i : i + 1;
+    const size_t i = row % c.T, h = row / c.T % c.H, b = row / c.T / c.H;
+    const size_t seen = slip == Slip::past_only ? i + 1 : c.scoring.end_of_keys(b, i, c.T);
+    const size_t end = slip == Slip::not_itself ? seen - 1 : seen;
     const size_t g = slip == Slip::modulo ? h % c.KV : slip == Slip::quotient ? h / c.KV : h / (c.H / c.KV);
     const size_t q = c.at(b, i, h), first = c.scoring.first_key(b, i, c.T);
     const double* dy = &dout[((b * c.T + i) * c.H + h) * c.D];

@@ -30,6 +30,8 @@ const AttentionCase attention_cases[] = {
     {"with dropout · B=1 T=3 H=2 D=2", 1, 3, 2, 2, 2, true},
     {"with a scale of 0.8 and a window of 2 · B=1 T=4 H=2 D=2", 1, 4, 2, 2, 2, false, {.scale = .8, .window = 2}},
     {"with a cap and slopes · B=1 T=4 H=4 KV=2 D=2", 1, 4, 4, 2, 2, false,
-     {.cap = 1.5, .slopes = {.5, .25, .125, .0625}}}};
+     {.cap = 1.5, .slopes = {.5, .25, .125, .0625}}},
+    {"bidirectional, with slopes · B=1 T=4 H=2 D=2", 1, 4, 2, 2, 2, false,
+     {.slopes = {.5, .25}, .causal = false}}};
 
 }  // namespace exercise

@@ -10,8 +10,8 @@ struct Forward {
 
 // Frequent mistakes.
 enum class Slip {
-  unscaled, scaled_twice, own_score, future, not_itself, itself_unscored, unseen, before_window, no_window, modulo,
-  quotient, key_slope, early_dropout, kept_dropout, undropped, last, heads_first, keys
+  unscaled, scaled_twice, own_score, future, not_itself, itself_unscored, unseen, before_window, no_window,
+  past_only, modulo, quotient, key_slope, early_dropout, kept_dropout, undropped, last, heads_first, keys
 };
 const char* const beyond = "the softmax is over keys that are not seen, too: e^0 is 1, not 0";
 const char* const group = "query head h reads k and v of head h / (H / KV)";
@@ -19,12 +19,13 @@ const std::pair<Slip, const char*> slips[] = {
     {Slip::unscaled, "the scale is missing"},
     {Slip::scaled_twice, "it is divided by √D twice, or by D: score has 1/√D already"},
     {Slip::own_score, "that is q·k/√D: score looks at the scale, the cap and the slopes of scoring, too"},
-    {Slip::future, "the future is seen: j ends at i"},
+    {Slip::future, "the future is seen: j ends before scoring.end_of_keys(b, i, T)"},
     {Slip::not_itself, "a query sees itself, too: j <= i"},
     {Slip::itself_unscored, "a query sees itself, too: P[i,i] was taken for a score of 0"},
     {Slip::unseen, beyond},
     {Slip::before_window, beyond},
     {Slip::no_window, "the window is not looked at: scoring.first_key(b, i, T)"},
+    {Slip::past_only, "only the keys up to the query are read: scoring.end_of_keys(b, i, T)"},
     {Slip::modulo, group},
     {Slip::quotient, group},
     {Slip::key_slope, "slopes has one for each query head: h, not the head of k"},
@@ -43,13 +44,15 @@ Forward slipped(Slip slip, const Case& c, const Doubles& qkv) {
     const size_t i = row % c.T, h = row / c.T % c.H, b = row / c.T / c.H;
     const size_t g = slip == Slip::modulo ? h % c.KV : slip == Slip::quotient ? h / c.KV : h / (c.H / c.KV);
     const size_t first = slip == Slip::no_window ? 0 : c.scoring.first_key(b, i, c.T);
-    const size_t end = slip == Slip::future ? c.T : slip == Slip::not_itself ? i : i + 1;
+    const size_t seen = slip == Slip::past_only ? i + 1 : c.scoring.end_of_keys(b, i, c.T);
+    const size_t end = slip == Slip::future ? c.T : slip == Slip::not_itself ? seen - 1 : seen;
     double* p = &f.P[row * c.T];
     for (size_t j = first; j < end; ++j) {
       const double *q = &qkv[c.at(b, i, h)], *k = &qkv[c.at(b, j, c.H + g)], qk = textbook::dot(q, k, c.D);
       p[j] = slip == Slip::unscaled    ? qk
              : slip == Slip::own_score ? qk / root
-                                       : textbook::score(q, k, c.D, slip == Slip::key_slope ? g : h, i - j, c.scoring);
+                                       : textbook::score(q, k, c.D, slip == Slip::key_slope ? g : h,
+                                                         textbook::distance(i, j), c.scoring);
       if (slip == Slip::scaled_twice) p[j] /= root;
       if (slip == Slip::early_dropout) p[j] *= multiplier[row * c.T + j];
       if (slip == Slip::itself_unscored && j == i) p[j] = 0;
