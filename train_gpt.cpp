@@ -125,7 +125,7 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
   std::optional<Utilization> utilization;
   const int64_t first = t.state.step;
   const double before = t.state.elapsed;
-  int64_t step = first, tokens = targets_before(t.data, t.model.config.context, step_rows(t.options(), step));
+  int64_t step = first, tokens = tokens_before(t.data, t.model.config.context, step_rows(t.options(), step));
   const auto due = [&](int64_t every) { return every > 0 && step % every == 0 && step < t.options().steps; };
   MetricsRow& row = t.row = metrics.last();
   if (row.step == step && step > 0 && t.validates() && due(eval_every(t.options())) && std::isnan(row.val_loss)) {
@@ -140,9 +140,10 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     const StepResult result = take_step(t, step, lr);
     const double seconds = clock.seconds();
     t.state.step = ++step;
-    tokens += result.targets;
+    const int64_t read = tokens_of_step(t.data, t.model.config.context, step_rows(t.options(), step), result.targets);
+    tokens += read;
     t.state.elapsed += seconds;
-    const double speed = static_cast<double>(result.targets) / seconds;
+    const double speed = static_cast<double>(read) / seconds;
     progress.update(step, [&] { return describe(result, speed, utilization); });
 
     row = {step, tokens, t.state.elapsed, result.loss};

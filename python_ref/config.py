@@ -31,6 +31,10 @@ class Config:
     hidden: int = 0  # 0: 4 C, or 8/3 C rounded up to a multiple of 32 if gated
     context: int = 256
     vocab_size: int = 0
+    objective: str = "lm"  # lm | mlm
+    attention: str = "objective"  # objective | causal | bidirectional
+    token_types: int = 0  # the first is added to every token
+    head_transform: bool = False  # a linear layer, the activation and a norm before the classifier
     experts: int = 0  # each `hidden` wide; 0: one feed-forward layer
     experts_per_token: int = 2
     shared_experts: int = 0
@@ -87,6 +91,8 @@ class Config:
         if self.head_scale is None:
             self.head_scale = self.placement == "normformer"
         self.embedding_channels = self.embedding_channels or self.channels
+        if self.attention == "objective":
+            self.attention = "causal" if self.objective == "lm" else "bidirectional"
         self.kv_heads = self.kv_heads or self.heads
         self.head_dim = self.head_dim or self.channels // self.heads
         if self.qkv_bias is None:

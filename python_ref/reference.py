@@ -561,6 +561,7 @@ WIRED = {
     "placement": "pre", "layers": 2, "heads": 4, "kv-heads": 4, "head-dim": 4, "channels": 12, "hidden": 16,
     "vocab-size": 11, "context": 8, "position": "rope", "activation": "gelu-tanh", "bias": True, "tied": False,
 }  # fmt: skip
+MASKED = {"objective": "mlm", "head-transform": True}
 LLAMA_LIKE = {"norm": "rmsnorm", "norm-bias": False, "bias": False}
 
 # A norm without eps does not see the size of its input. The first branch reads copies of one stream, so that what it
@@ -675,6 +676,11 @@ MODELS = {
         "nanochat": LLAMA_LIKE | {"activation": "relu2", "stream-mix": True, "qk-norm": "head", "layers": 3}
         | {"embedding-norm": True, "value-residual": "learned", "logit-cap": 15.0, "hidden": 48},
         "qkv-norm": {"qk-norm": "qkv", "kv-heads": 2, "placement": "post"},
+        "bert": MASKED | {"placement": "post", "position": "learned", "embedding-norm": True, "token-types": 2}
+        | {"activation": "gelu", "head-bias": True, "tied": True},
+        "bidirectional": LLAMA_LIKE | MASKED | {"position": "alibi", "window": 3, "window-layers": "1 of 2"}
+        | {"attention-cap": 2.0, "kv-heads": 2, "token-types": 1, "embedding-channels": 5, "placement": "sandwich"},
+        "bidirectional-rope": MASKED | {"window": 4, "layers": 3, "placement": "resi-dual"},
     }.items()
 } | {
     f"moe-{name}": options | {"router-loss": 0.1, "router-z-loss": 0.05}
@@ -869,7 +875,7 @@ def read_model(file):
 PACKED_MODELS = (
     "pre-layernorm-gpt", "post-rmsnorm-llama", "sandwich-batchnorm", "deepnorm-layernorm-gpt", "pre-qk-norm-head-llama",
     "wired-gemma2", "wired-all-of-attention", "wired-bloom", "wired-sinusoidal", "wired-mistral", "wired-nanochat",
-    "mhc-rmsnorm-llama", "moe-olmoe",
+    "mhc-rmsnorm-llama", "moe-olmoe", "wired-bert", "wired-bidirectional",
 )  # fmt: skip
 
 

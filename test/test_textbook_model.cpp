@@ -90,7 +90,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
 
   // The first sequence again, in pieces, with keys and values from the cache. Under longrope these are those of as many
   // tokens, and not of the whole sequence.
-  if (config.rope_scaling == RopeScaling::longrope) return;
+  if (config.rope_scaling == RopeScaling::longrope || !model.config.causal()) return;
   const Activations without_backward = allocate_activations(model.config, 1, T, false);
   ModelCache cache(model.config, model.config.context);
   for (const int piece : {1, 4, 1, 3}) {

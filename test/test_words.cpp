@@ -290,6 +290,7 @@ TEST_CASE("no list of option names stands next to the table of options", "[words
     if (tables.contains(path)) continue;
     std::istringstream statements(text);
     for (std::string statement; std::getline(statements, statement, ';');) {
+      if (contains(statement, "kRoles[]")) continue;  // parts of a model; some options have the same name
       std::set<std::string> named;  // a literal may be a list in itself
       for (std::sregex_iterator i(statement.begin(), statement.end(), literal), end; i != end; ++i) {
         std::istringstream words((*i)[1]);

@@ -140,6 +140,22 @@ inline std::vector<Wiring> wirings() {
        [](Config& c) {
          c.placement = "post", c.qk_norm = QkNormKind::qkv, c.position = Position::rope, c.kv_heads = 2;
        }},
+      {"BERT",
+       [](Config& c) {
+         c.objective = Objective::mlm, c.placement = "post", c.embedding_norm = true, c.token_types = 2;
+         c.activation = Activation::gelu, c.head_transform = c.head_bias = true;
+       }},
+      {"bidirectional",
+       [](Config& c) {
+         c.objective = Objective::mlm, c.position = Position::alibi, c.window = 3, c.window_layers = "1 of 2";
+         c.kv_heads = 2, c.attention_cap = 2, c.attention_sinks = c.head_transform = true, c.embedding_channels = 5;
+         c.token_types = 1, c.norm = NormKind::rmsnorm, c.placement = "sandwich";
+       }},
+      {"bidirectional RoPE",
+       [](Config& c) {
+         c.objective = Objective::mlm, c.position = Position::rope, c.window = 4, c.n_layer = 3;
+         c.placement = "resi-dual", c.head_transform = true, c.bias = false;
+       }},
   };
 }
 

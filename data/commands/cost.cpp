@@ -9,9 +9,10 @@
 namespace {
 
 // One name per Role.
-constexpr const char* kPartNames[] = {"embedding", "projections", "norms",     "",   "",   "gains", "", "q, k, v",
-                                      "",          "attention", "o",  "router", "up", "activation", "down",
-                                      "residual",  "classifier", "scratch", "logits", "adapters", "streams"};
+constexpr const char* kPartNames[] = {"embedding", "projections", "transform", "norms",  "",        "",        "gains",
+                                      "",          "q, k, v",     "",          "attention", "o", "router", "up",
+                                      "activation", "down", "residual", "classifier", "scratch", "logits", "adapters",
+                                      "streams"};
 
 size_t part_index(Role role) {
   size_t row = static_cast<size_t>(role);
@@ -21,7 +22,7 @@ size_t part_index(Role role) {
 
 // True if each token is multiplied with the matrix. Streams are counted by themselves.
 bool has_product(const TensorSpec& spec, const Config& config) {
-  const bool multiplies = spec.layer != kOutside || spec.role == Role::projection;
+  const bool multiplies = spec.layer != kOutside || is_outer_matrix(spec.role);
   return multiplies && spec.shape.size() == 2 && spec.role != Role::streams && !is_idle(spec, config);
 }
 
@@ -56,6 +57,7 @@ void add_matrices(std::vector<PartCost>& parts, const Config& config, double N) 
   parts[part_index(Role::classifier)].multiply_adds += V * E;  // tied or not
   products[part_index(Role::classifier)] = {V, E};
   if (config.projects()) products[part_index(Role::projection)] = {C, E};  // (C,E) and (E,C) are alike
+  if (config.head_transform) products[part_index(Role::transform)] = {C, C};
   for (size_t row = 0; row < parts.size(); ++row) parts[row].intensity = products[row].intensity(N);
 }
 

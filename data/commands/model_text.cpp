@@ -91,7 +91,7 @@ std::string attention_text(const Config& c) {
                                      ", norm of each head's q, k and v"};
   text += kNormed[static_cast<int>(c.qk_norm)];
   if (c.shares_values()) text += ", values mixed with the first layer's";
-  text += ", causal";
+  text += c.causal() ? ", causal" : ", bidirectional";
   if (c.window > 0) text += ", window " + std::to_string(c.window) + in_layers(c.window_layers);
   if (c.position == Position::rope) text += rope_text(c);
   if (c.position == Position::alibi) text += ", ALiBi";
@@ -104,6 +104,8 @@ std::string attention_text(const Config& c) {
 
 std::string head_text(const Config& c) {
   std::string text = c.tied ? "the token embedding again" : "a matrix of its own";
+  if (c.head_transform)
+    text += std::string(", after a linear layer, ") + name_of(kActivations, c.activation) + " and " + norm_name(c);
   if (c.projects()) text += ", on " + counted(c.embedding_channels, "channel") + " projected from the stream";
   if (c.head_bias) text += ", with a bias";
   if (c.logit_scale != 1) text += format(", logits times %.4g", static_cast<double>(c.logit_scale));
@@ -115,7 +117,8 @@ std::string embedding_text(const Config& c) {
   if (*c.embedding_scale != 1) text += format(" times %.4g", *c.embedding_scale);
   if (c.projects()) text += " (" + counted(c.embedding_channels, "channel") + ", projected to the stream)";
   if (c.position == Position::sinusoidal) text += " plus the sinusoids of its position";
-  return text + (c.position == Position::learned ? " plus the learned embedding of its position" : "");
+  if (c.position == Position::learned) text += " plus the learned embedding of its position";
+  return text + (c.token_types > 0 ? " plus the first token type" : "");
 }
 
 // A box on a branch, and a note next to it. A box without text is the branch's last matrix.

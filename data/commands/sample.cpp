@@ -16,9 +16,11 @@
 #include "data/host/interrupt.hpp"
 #include "data/host/line_editor.hpp"
 #include "data/host/machine.hpp"
+#include "data/run/fill_masks.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/text/documents.hpp"
 #include "data/text/text_files.hpp"
@@ -254,6 +256,45 @@ void converse(const Session& session) {
                   });
 }
 
+// ---- masks -----------------------------------------------------------------------------------------------
+
+nlohmann::ordered_json json_of(const Tokenizer& tokenizer, const FilledMask& mask) {
+  nlohmann::ordered_json guesses = nlohmann::ordered_json::array();
+  for (const Guess& guess : mask.guesses)
+    guesses.push_back({{"token", guess.token}, {"text", tokenizer.decode(guess.token)},
+                       {"probability", guess.probability}});
+  return {{"place", mask.place}, {"guesses", guesses}};
+}
+
+void print_masks(const Tokenizer& tokenizer, const std::vector<FilledMask>& masks) {
+  for (size_t m = 0; m < masks.size(); ++m) {
+    if (masks.size() > 1) Output::line((m > 0 ? "\n" : "") + ("mask " + std::to_string(m + 1)));
+    for (const Guess& guess : masks[m].guesses)
+      Output::line(format("%6.1f %%  ", 100 * guess.probability) + in_quotes(tokenizer.decode(guess.token)));
+  }
+}
+
+// Lists the likeliest tokens for each mask of a prompt.
+void fill_prompt(const Session& session, const std::string& prompt) {
+  const Tokenizer& tokenizer = session.trained.header.tokenizer;
+  const Model& model = session.trained.model;
+  const std::vector<int> tokens =
+      masked_prompt(tokenizer, prompt, session.how.around, session.options.unknown, model.config.context);
+  const Activations activations = allocate_activations(model.config, 1, static_cast<int>(tokens.size()), false);
+  const std::vector<FilledMask> masks =
+      fill_masks(model, activations, tokens, tokenizer.special(mask_name(tokenizer)));
+  if (!session.options.json) return print_masks(tokenizer, masks);
+  nlohmann::ordered_json json = {{"checkpoint", session.trained.path}, {"prompt", prompt},
+                                 {"text", filled_text(tokenizer, tokens, masks)}};
+  for (const FilledMask& mask : masks) json["masks"].push_back(json_of(tokenizer, mask));
+  Output::line(to_ascii(json));
+}
+
+void fill_lines(const Session& session) {
+  const std::string hint = "Each line is a text with " + mask_name(session.trained.header.tokenizer) + ".";
+  loop_over_lines(hint.c_str(), [] {}, [&](const std::string& line, uint64_t) { fill_prompt(session, line); });
+}
+
 }  // namespace
 
 void run_sample(const SampleOptions& options) {
@@ -262,6 +303,7 @@ void run_sample(const SampleOptions& options) {
   trained.header.tokenizer = trained.header.tokenizer.finding_special(options.finds_special);
   trained.header.tokenizer.require_text();
   const std::string prompt = options.interactive ? "" : prompt_of(options);
+  const bool masks = trained.model.config.objective == Objective::mlm;
   if (!options.interactive && !options.raw && prompt.empty() && trained.header.answers)
     throw std::invalid_argument("this model has learned to answer, and not how a text begins: add --prompt 'a question'"
                                 ", or --raw to see what it writes");
@@ -277,6 +319,7 @@ void run_sample(const SampleOptions& options) {
                          .within_context = open,
                          .at_first = trained.header.options.begin_contexts()},
                         options.raw ? nullptr : trained.header.chat()};
+  if (masks) return options.interactive ? fill_lines(session) : fill_prompt(session, prompt);
   if (!options.interactive) return print_samples(session, prompt);
   session.chat ? converse(session) : continue_text(session);
 }

@@ -10,6 +10,7 @@
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "evaluate.hpp"
+#include "fill_masks.hpp"
 #include "generate_text.hpp"
 #include "unused_options.hpp"
 
@@ -182,6 +183,7 @@ std::vector<std::string> sample_words(const Trainer& t) {
   const std::string& out = t.options().out;
   if (t.data.chat || t.state.answers) return {"sample", out, "--interactive"};
   const std::string prompt = first_word(t.data);
+  if (t.data.masking.on()) return {"sample", out, "--prompt", prompt + " " + mask_name(t.data.tokenizer)};
   return prompt.empty() ? std::vector<std::string>{"sample", out}
                         : std::vector<std::string>{"sample", out, "--prompt", prompt};
 }
@@ -189,7 +191,9 @@ std::vector<std::string> sample_words(const Trainer& t) {
 }  // namespace
 
 std::string text_sample(const Trainer& t, int64_t step) {
-  const std::string text = t.state.answers ? answers_of(t) : texts_of(t);
+  const std::string text = t.data.masking.on() ? filled_sample(t.model, t.activations, t.data)
+                           : t.state.answers   ? answers_of(t)
+                                               : texts_of(t);
   keep_sample(t.options().out, step, text);
   if (has_json_lines()) json_line(to_ascii({{"event", "sample"}, {"step", step}, {"text", text}}));
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";

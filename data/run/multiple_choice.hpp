@@ -42,7 +42,7 @@ std::string note_on_first_tokens(const std::vector<Question>& questions);
 int longest_of(const std::vector<Question>& questions);
 
 // Reads files of questions. Throws std::runtime_error that names the first question that is longer than the context or
-// has a token beyond the vocabulary.
+// has a token beyond the vocabulary, and std::invalid_argument if the model does not predict the next token.
 using ReadQuestions = std::vector<Question>(const std::string& path, const QuestionTokens& how);
 std::vector<Question> read_all(const std::vector<std::string>& files, ReadQuestions* read, const QuestionTokens& how,
                                const Config& config);

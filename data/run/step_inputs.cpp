@@ -8,6 +8,7 @@
 
 #include "data/strings/format.hpp"
 #include "data/strings/pattern.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 
 namespace {
 
@@ -81,7 +82,7 @@ MicroBatches micro_batches(const Dataset& data, const TrainOptions& o, int64_t s
   const auto all = std::make_shared<const RowBatch>(draw_batch(data, o.accumulate * B, T, rows, 0));
   MicroBatches batches;
   batches.count = o.accumulate;
-  batches.targets = targets_in(data, T, rows);
+  batches.targets = std::ranges::count_if(all->targets, [](int target) { return target != kIgnore; });
   batches.fill = [=](int* tokens, int* targets, int micro) {
     std::copy_n(&all->tokens[micro * n], n, tokens);
     std::copy_n(&all->targets[micro * n], n, targets);

@@ -58,7 +58,8 @@ Timing measure_rest(Trainer& t, double budget, double step) {
         time_of(budget / 50, 5, [&](int) { evaluate(t.model, t.activations, t.data, t.options().batch, 1); }) /
         t.group->size;
   constexpr int kTokens = 16;
-  if (!t.options().quiet || t.options().sample_every > 0)
+  const bool samples = !t.options().quiet || t.options().sample_every > 0;
+  if (samples && !t.data.masking.on())  // filling masks takes one forward pass
     s.token = time_of(budget / 50, 5, [&](int) {
                 sample_of(t.model, t.data.tokenizer, kTokens, 1, {}, 0, &t.activations);
               }) / kTokens;

@@ -297,6 +297,7 @@ CheckpointHeader imported_header(const ForeignModel& from, const std::string& pa
     h.options.tokenizer = fs::absolute(inside ? fs::absolute(model).parent_path() : model).lexically_normal().string();
   }
   h.options.separator = h.tokenizer.separator();
+  complete(h.options);
   h.companions = from.companions();
   h.came_dtype = from.dtype();
   h.numbers = from.numbers();

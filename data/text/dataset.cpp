@@ -91,9 +91,10 @@ double bytes_of_targets(const Dataset& data, const std::vector<size_t>& targets)
   return static_cast<double>(bytes);
 }
 
-// The targets of a window.
-Stretch targets_of(const TokenWindow& window) {
-  return {window.start + 1, window.start + 1 + static_cast<size_t>(window.length)};
+// The tokens that are, or may become, the targets of a window.
+Stretch targets_of(const Dataset& data, const TokenWindow& window) {
+  const size_t begin = window.start + (data.masking.on() ? 0 : 1);
+  return {begin, begin + static_cast<size_t>(window.length)};
 }
 
 // Counts how often each token is a validation target. In mapped files, samples the targets.
@@ -101,7 +102,7 @@ std::vector<size_t> count_targets(const Dataset& data) {
   const std::vector<TokenWindow>& windows = data.val.windows();
   const size_t step = sampling_step(data, data.val_targets());
   return count_tokens(data, (windows.size() + step - 1) / step, false,
-                      [&](size_t i) { return targets_of(windows[i * step]); });
+                      [&](size_t i) { return targets_of(data, windows[i * step]); });
 }
 
 // Counts how often each token occurs in the training part: as a target in documents, or anywhere in the stream.
@@ -109,7 +110,7 @@ std::vector<size_t> count_trained(const Dataset& data) {
   constexpr size_t kStretch = 1 << 12;
   const std::vector<TokenWindow>& windows = data.rows.windows();
   if (data.packing != Packing::stream)
-    return count_tokens(data, windows.size(), false, [&](size_t i) { return targets_of(windows[i]); });
+    return count_tokens(data, windows.size(), false, [&](size_t i) { return targets_of(data, windows[i]); });
   const size_t between = kStretch * sampling_step(data, data.train);
   return count_tokens(data, (data.train + between - 1) / between, true, [&](size_t i) {
     return Stretch{i * between, std::min(i * between + kStretch, data.train)};
@@ -119,6 +120,11 @@ std::vector<size_t> count_trained(const Dataset& data) {
 }  // namespace
 
 size_t Dataset::targets_among(size_t begin, size_t end) const {
+  if (masking.on()) {
+    int ordinary = 0;
+    tokens.for_each(begin, end, [&](uint32_t token) { ordinary += !masking.special[known(*this, token)]; });
+    return static_cast<size_t>(masked_among(ordinary, masking.fraction));
+  }
   if (counted.size() == 0) return end - begin;
   size_t n = 0;
   counted.for_each(begin, end, [&](auto counts) { n += counts; });
@@ -143,7 +149,9 @@ void measure_validation(Dataset& data) {
     nats -= times * std::log(static_cast<double>(trained[token] + 1) / total);
     counted += times;
   }
-  data.val_bytes = bytes_of_targets(data, targets) * (static_cast<double>(data.val_targets()) / counted);
+  // Bits per byte would count the bytes that stay visible as read for nothing.
+  if (!data.masking.on())
+    data.val_bytes = bytes_of_targets(data, targets) * (static_cast<double>(data.val_targets()) / counted);
   data.unigram_nats = nats / counted;
 }
 
@@ -177,16 +185,13 @@ std::vector<TokenWindow> draw_row(const Dataset& data, int T, const StepRows& st
   return {{static_cast<size_t>(start), T, T}};
 }
 
-int64_t targets_in(const Dataset& data, int T, const StepRows& step) {
-  if (data.rows.empty()) return static_cast<int64_t>(step.rows) * T;
-  int64_t n = 0;
-  for (uint64_t row = 0; row < step.rows; ++row) n += sum_of_targets(draw_row(data, T, step, row));
-  return n;
+int64_t tokens_of_step(const Dataset& data, int T, const StepRows& step, int64_t targets) {
+  return data.masking.on() ? static_cast<int64_t>(step.rows) * T : targets;
 }
 
-int64_t targets_before(const Dataset& data, int T, const StepRows& step) {
+int64_t tokens_before(const Dataset& data, int T, const StepRows& step) {
   const uint64_t rows = step.step * step.rows, in_epoch = data.rows.size();
-  if (in_epoch == 0) return static_cast<int64_t>(rows) * T;
+  if (in_epoch == 0 || data.masking.on()) return static_cast<int64_t>(rows) * T;
   int64_t n = static_cast<int64_t>(data.rows.targets() * (rows / in_epoch));
   for (uint64_t i = rows - rows % in_epoch; i < rows; ++i) n += sum_of_targets(shuffled_row(data, step.seed, i));
   return n;
@@ -202,13 +207,24 @@ int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs
 
 namespace {
 
-// Writes the tokens and targets of a window to row `b`, from place `at` on. Returns its tokens.
-std::vector<int> put_window(RowBatch& rows, int b, int at, const Dataset& data, const TokenWindow& window) {
-  std::vector<int> from;
-  data.tokens.for_each(window.start, window.start + window.length + 1,
-                       [&](uint32_t token) { from.push_back(static_cast<int>(known(data, token))); });
-  const size_t place = static_cast<size_t>(b) * rows.T + at;
+std::vector<int> tokens_of(const Dataset& data, size_t begin, size_t end) {
+  std::vector<int> tokens;
+  data.tokens.for_each(begin, end, [&](uint32_t token) { tokens.push_back(static_cast<int>(known(data, token))); });
+  return tokens;
+}
+
+// Writes the tokens and targets of a window to row `b`, from place `at` on. Returns its tokens. `key` decides which are
+// masked.
+std::vector<int> put_window(RowBatch& rows, int b, int at, const Dataset& data, const TokenWindow& window,
+                            uint64_t key) {
+  const size_t place = static_cast<size_t>(b) * rows.T + at, end = window.start + static_cast<size_t>(window.length);
+  std::vector<int> from = tokens_of(data, window.start, end + (data.masking.on() ? 0 : 1));
   std::copy_n(from.begin(), window.length, rows.tokens.begin() + static_cast<std::ptrdiff_t>(place));
+  if (data.masking.on()) {
+    mask_tokens(std::span(rows.tokens).subspan(place, from.size()), std::span(rows.targets).subspan(place, from.size()),
+                data.masking, key);
+    return from;
+  }
   for (int t = 0; t < window.length; ++t)
     if (data.counted.size() == 0 || data.counted[window.start + 1 + t] != 0) rows.targets[place + t] = from[t + 1];
   from.pop_back();
@@ -222,7 +238,7 @@ void put_filler(RowBatch& rows, int b, int at, const std::vector<int>& window) {
     rows.tokens[static_cast<size_t>(b) * rows.T + t] = window[static_cast<size_t>(t - at) % window.size()];
 }
 
-void put_row(RowBatch& rows, int b, const Dataset& data, std::span<const TokenWindow> windows) {
+void put_row(RowBatch& rows, int b, const Dataset& data, std::span<const TokenWindow> windows, uint64_t key) {
   int at = 0;
   std::vector<int> last;
   const auto begin_example = [&](int place) {
@@ -231,24 +247,28 @@ void put_row(RowBatch& rows, int b, const Dataset& data, std::span<const TokenWi
   };
   for (const TokenWindow& window : windows) {
     begin_example(at);
-    last = put_window(rows, b, at, data, window);
+    last = put_window(rows, b, at, data, window, rng::key({key, uint64_t(at)}));
     at += window.length;
   }
   if (at < rows.T) begin_example(at);
   put_filler(rows, b, at, last);
 }
 
+// With masking, a query sees what comes after it, so even a filler has to be an example of its own.
 RowBatch empty_rows(const Dataset& data, int B, int T) {
   const size_t n = static_cast<size_t>(B) * T;
   return {B, T, std::vector<int>(n), std::vector<int>(n, kIgnore),
-          std::vector<int>(data.packing == Packing::documents ? n : 0)};
+          std::vector<int>(data.packing == Packing::documents || data.masking.on() ? n : 0)};
 }
 
 }  // namespace
 
 RowBatch draw_batch(const Dataset& data, int B, int T, const StepRows& step, uint64_t first) {
   RowBatch rows = empty_rows(data, B, T);
-  for (int b = 0; b < B; ++b) put_row(rows, b, data, draw_row(data, T, step, first + b));
+  for (int b = 0; b < B; ++b) {
+    const uint64_t row = first + static_cast<uint64_t>(b);
+    put_row(rows, b, data, draw_row(data, T, step, row), rng::key({step.seed, rng::word("mask"), step.step, row}));
+  }
   require_mapped_files();
   return rows;
 }
@@ -256,7 +276,7 @@ RowBatch draw_batch(const Dataset& data, int B, int T, const StepRows& step, uin
 RowBatch fill_rows(const Dataset& data, const Rows& from, size_t first, int B, int T) {
   RowBatch rows = empty_rows(data, B, T);
   for (size_t b = 0; b < static_cast<size_t>(B) && first + b < from.size(); ++b)
-    put_row(rows, static_cast<int>(b), data, from[first + b]);
+    put_row(rows, static_cast<int>(b), data, from[first + b], rng::key({rng::word("mask"), from[first + b][0].start}));
   require_mapped_files();
   return rows;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/tokenizer/chat_template.hpp"
+#include "masking.hpp"
 #include "rows.hpp"
 #include "tokens.hpp"
 
@@ -30,6 +31,7 @@ struct Dataset {
   Rows val;                          // for validation
   Packing packing = Packing::stream;
   Tokens counted;                    // 1 for each token that counts as a target, else 0; empty: all count
+  Masking masking;                   // off: the targets are the next tokens
   double floor = 0;                  // nats per validation token that no model can beat; 0 if unknown
   std::string name;                  // shown to the user
   DocumentTokens around;             // each document
@@ -40,7 +42,7 @@ struct Dataset {
   std::vector<std::function<uint64_t()>> token_files;  // each hashes all bytes of one mapped file
 
   size_t val_targets() const { return val.targets(); }
-  size_t targets_among(size_t begin, size_t end) const;  // how many tokens [begin, end) count as targets
+  size_t targets_among(size_t begin, size_t end) const;  // how many tokens [begin, end) count as targets, or are masked
   double uniform_nats() const;  // log of the number of tokens that can occur
   double bits_per_byte(double nats_per_token) const;  // NAN if the tokenizer does not know the text of its tokens
   std::string in_units(double nats_per_token) const;  // "2.3026 nats/token, 3.3219 bits/byte", or without the latter
@@ -74,9 +76,10 @@ struct RowBatch {
 // Draws B rows of T, from row `first` on.
 RowBatch draw_batch(const Dataset& data, int B, int T, const StepRows& step, uint64_t first);
 
-// The number of targets that count (are not kIgnore): in this step, and in all steps before it.
-int64_t targets_in(const Dataset& data, int T, const StepRows& step);
-int64_t targets_before(const Dataset& data, int T, const StepRows& step);
+// The tokens that a run counts, in a step with this many targets and in all steps before it: the targets, or with
+// masking the tokens of all rows, as most of them are read only.
+int64_t tokens_of_step(const Dataset& data, int T, const StepRows& step, int64_t targets);
+int64_t tokens_before(const Dataset& data, int T, const StepRows& step);
 
 // The number of steps that cover the training part `epochs` times.
 int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs);

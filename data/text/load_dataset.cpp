@@ -337,6 +337,9 @@ void set_separator(Dataset& data, const std::string& name) {
 
 // Windows of a stream begin and end anywhere, so that a prompt would be no use for its completion.
 void require_all_counted(const Dataset& data, const char* advice) {
+  if (data.masking.on() && data.counted.size() > 0)
+    throw std::runtime_error("--objective mlm masks tokens anywhere, and " + data.name +
+                             " has prompts that do not count: add --loss all");
   if (data.packing == Packing::stream && data.counted.size() > 0)
     throw std::runtime_error(std::string("--packing stream cannot leave prompts out of the loss: ") + advice);
 }
@@ -348,6 +351,22 @@ void require_documents(const Dataset& data, bool validates) {
                              ": give more text, raise --val-fraction, or set it to 0");
 }
 
+// Adds a token for masked tokens if the tokenizer has none.
+Tokenizer with_mask(const Tokenizer& tokenizer) {
+  if (!mask_name(tokenizer).empty()) return tokenizer;
+  if (tokenizer.pieces()) throw std::runtime_error("the tokenizer has no token [MASK] or <mask>, which --objective mlm "
+                                                   "needs: choose another --tokenizer");
+  return tokenizer.with_special({kMaskName});
+}
+
+void set_masking(Dataset& data, double fraction) {
+  if (fraction == 0) return;
+  if (mask_name(data.tokenizer).empty())
+    throw std::runtime_error("the model's tokenizer has no token [MASK] or <mask>, which --objective mlm needs: "
+                             "use one that has");
+  data.masking = masking_with(data.tokenizer, fraction);
+}
+
 // Chooses or makes the tokenizer, and the token that separates documents. `known` is null, or the tokenizer.
 void choose_tokenizer(Dataset& data, const TextOptions& options, const Tokenizer* known, const Source& source,
                       const Source& validation) {
@@ -357,6 +376,8 @@ void choose_tokenizer(Dataset& data, const TextOptions& options, const Tokenizer
   if (!separator.empty()) special.insert(special.begin(), separator);
   data.tokenizer = known ? known->finding_special(options.finds_special)
                          : new_tokenizer(options, source, validation, special);
+  if (options.mask_fraction > 0) data.tokenizer = with_mask(data.tokenizer);
+  set_masking(data, options.mask_fraction);
   set_separator(data, separator);
   if (options.chat) require_tokens(*options.chat, data.tokenizer);
 }
@@ -463,6 +484,7 @@ Dataset load_for_evaluation(const TextFiles& given, const Tokenizer& tokenizer, 
   if (data.chat) require_tokens(*data.chat, tokenizer);
   decide_documents(data, how, source, &tokenizer);
   data.tokenizer = tokenizer.finding_special(files.finds_special);
+  set_masking(data, how.mask_fraction);
   set_separator(data, how.separator);
   const std::vector<Document> documents = append(data, source, files);
   require_all_counted(data, "the model has learned a stream of text; --loss all counts them, too");

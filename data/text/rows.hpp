@@ -8,11 +8,11 @@
 
 #include "tokens.hpp"
 
-// The model reads tokens [start, start + length). The target of each is the token after it.
+// The model reads tokens [start, start + length). The target of each is the token after it, or, with masking, itself.
 struct TokenWindow {
   size_t start;
   int length;
-  int targets;  // the number of targets that count
+  int targets;  // the number of targets that count, or at most that many in a window anywhere in a stream
 };
 
 // Rows of one window each, or of several examples side by side.
@@ -35,18 +35,20 @@ class Rows {
   int longest_ = 0;
 };
 
-// Returns a window for each document, or several if it has more than T targets. The first token of a document is no
-// target. Leaves out windows without a target that counts; count(begin, end) is the number of those among tokens
-// [begin, end). `cut` is increased by the number of documents that are longer.
+// Returns a window for each document, or several if it has more than T targets. Without masking, the last token of a
+// document is a target only, and the first is none. Leaves out windows without a target that counts; count(begin, end)
+// is the number of those among tokens [begin, end). `cut` is increased by the number of documents that are longer.
 template <class Count>
-std::vector<TokenWindow> windows_of(const std::vector<Stretch>& documents, int T, const Count& count, size_t& cut) {
+std::vector<TokenWindow> windows_of(const std::vector<Stretch>& documents, int T, const Count& count, size_t& cut,
+                                    bool masks = false) {
   std::vector<TokenWindow> windows;
   for (const Stretch& document : documents) {
-    const size_t end = document.end - 1;  // the last token is a target only
+    const size_t end = document.end - (masks ? 0 : 1);
     cut += end - document.begin > static_cast<size_t>(T);
     for (size_t at = document.begin; at < end; at += T) {
       const auto length = static_cast<int>(std::min<size_t>(T, end - at));
-      const auto targets = static_cast<int>(count(at + 1, at + 1 + length));
+      const size_t first = at + (masks ? 0 : 1);
+      const auto targets = static_cast<int>(count(first, first + length));
       if (targets > 0) windows.push_back({at, length, targets});
     }
   }

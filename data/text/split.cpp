@@ -12,10 +12,11 @@
 namespace {
 
 // Adds windows back to back over tokens [first, end).
-void add_windows(Rows& rows, size_t first, size_t end, int T) {
+void add_windows(Rows& rows, const Dataset& data, size_t first, size_t end, int T) {
   for (size_t start = first; start + 1 < end; start += T) {
     const auto length = static_cast<int>(std::min<size_t>(T, end - 1 - start));
-    rows.add({start, length, length});
+    const size_t first = start + (data.masking.on() ? 0 : 1);
+    rows.add({start, length, static_cast<int>(data.targets_among(first, first + length))});
   }
 }
 
@@ -73,8 +74,8 @@ std::vector<Stretch> split_stream(Dataset& data, const SplitOptions& options, in
 }
 
 void set_stream_rows(Dataset& data, const std::vector<Stretch>& validation, Draws sampling, int context) {
-  for (const Stretch& part : validation) add_windows(data.val, part.begin, part.end, context);
-  if (sampling == Draws::shuffle) add_windows(data.rows, 0, data.train, context);
+  for (const Stretch& part : validation) add_windows(data.val, data, part.begin, part.end, context);
+  if (sampling == Draws::shuffle) add_windows(data.rows, data, 0, data.train, context);
   if (!data.val.empty()) measure_validation(data);
 }
 
@@ -92,7 +93,8 @@ std::vector<TokenWindow> windows_of(const Dataset& data, const std::vector<Docum
                                     size_t& cut) {
   std::vector<Stretch> stretches;
   for (const Document& document : documents) stretches.push_back(document.tokens);
-  return windows_of(stretches, context, [&](size_t begin, size_t end) { return data.targets_among(begin, end); }, cut);
+  return windows_of(stretches, context, [&](size_t begin, size_t end) { return data.targets_among(begin, end); }, cut,
+                    data.masking.on());
 }
 
 Rows rows_of(const Dataset& data, const std::vector<TokenWindow>& windows, int context) {
@@ -130,6 +132,7 @@ void set_document_rows(Dataset& data, const DocumentSplit& split, bool nats_know
     data.notes.push_back(counted(static_cast<double>(cut + cut_to_validate), "document") + longer +
                          ": each is cut into examples of at most " + std::to_string(context) + " tokens");
   if (data.val.empty()) return;
+  nats_known = nats_known && !data.masking.on();
   if (nats_known && cut_to_validate > 0) data.notes.push_back("the floor is not known: a story is" + longer);
   if (nats_known && cut_to_validate == 0) {
     const double nats = std::transform_reduce(split.val.begin(), split.val.end(), 0.0, std::plus<>(),

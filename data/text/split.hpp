@@ -24,6 +24,7 @@ struct DocumentOptions {
   std::string documents = {};           // where they end: file, line, paragraph, or a text between them; "": open
   std::optional<Packing> packing = {};
   std::string separator = {};           // the special token between documents; "": none, or open
+  double mask_fraction = 0;             // of the tokens, which are the targets; 0: the targets are the next tokens
 
   // True if every context begins with a document, so that a model has seen no other beginning.
   bool begin_contexts() const { return packing.value_or(Packing::stream) != Packing::stream; }

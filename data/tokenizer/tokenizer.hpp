@@ -84,6 +84,7 @@ class Tokenizer {
   // none.
   int special(const std::string& name) const;
   std::string name_of_special(int token) const;  // "" if it is not special
+  std::vector<std::string> special_names() const;
   // Returns a note for the user if names of special tokens occur in a text, else "". Unless it finds_special(),
   // encode() treats such names as plain text, but programs that read the exported tokenizer turn each into one token.
   // `what` names the text: "notes.txt", "the prompt".
@@ -92,7 +93,6 @@ class Tokenizer {
  private:
   Tokenizer with_json(const std::string& text) const;
   int without_special() const;  // the number of byte or char tokens
-  std::vector<std::string> special_names() const;
   int token_of(uint32_t code_point) const;
   int token_of_character(uint32_t point) const { return point < token_of_.size() ? token_of_[point] : -1; }
 

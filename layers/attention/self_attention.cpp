@@ -53,8 +53,9 @@ void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config&
 
 AttentionShape attention_shape(const Config& config, int layer, const float* slopes, const Positions& positions) {
   const float scale = static_cast<float>(*config.attention_scale);
-  return {positions.B, positions.T, config.n_head, config.kv_heads, config.head_dim, scale, config.attention_cap,
-          config.window_of(layer), slopes, positions.begins};
+  return {.B = positions.B, .T = positions.T, .n_head = config.n_head, .kv_heads = config.kv_heads,
+          .head_dim = config.head_dim, .scale = scale, .cap = config.attention_cap, .window = config.window_of(layer),
+          .slopes = slopes, .begins = positions.begins, .causal = config.causal()};
 }
 
 namespace {

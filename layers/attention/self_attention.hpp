@@ -1,6 +1,6 @@
 #pragma once
 // Self-attention, the sublayer of a residual branch:
-//   u (N,C) → q|k|v → QK-norm → value residual → RoPE → causal attention → gate → head scale → norm_inner → o → f (N,C)
+//   u (N,C) → q|k|v → QK-norm → value residual → RoPE → attention → gate → head scale → norm_inner → o → f (N,C)
 //   gate: times σ(u·its matrix)                                                                            N = B·T
 
 #include "attention.hpp"

@@ -17,6 +17,11 @@ enum class Position { learned, sinusoidal, rope, alibi, none };
 enum class RopeScaling { none, linear, llama3, yarn, dynamic, longrope };
 enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu, swiglu_clamped };
 enum class InitChoice { placement, gpt2, xavier };
+// What the model predicts: the next token, or tokens that are masked.
+enum class Objective { lm, mlm };
+// The keys that a query sees: as the objective needs, those up to itself, or all.
+enum class Attending { objective, causal, bidirectional };
+enum class Pooler { none, dense, next_sentence };  // what BERT has in addition, kept for other programs
 enum class LearnedGain { none, channel, block };  // on a branch's output: one per channel, or one per block
 enum class BlockForm { sequential, parallel, parallel_shared };
 enum class QkNormKind { none, head, full, qkv };
@@ -50,6 +55,12 @@ inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::swiglu, "swiglu"},
                                                      {Activation::swiglu_clamped, "swiglu-clamped"}};
 inline constexpr Named<Matmul> kMatmuls[] = {{Matmul::fp32, "fp32"}, {Matmul::bf16, "bf16"}};
+inline constexpr Named<Objective> kObjectives[] = {{Objective::lm, "lm"}, {Objective::mlm, "mlm"}};
+inline constexpr Named<Attending> kAttendings[] = {{Attending::objective, "objective"},
+                                                   {Attending::causal, "causal"},
+                                                   {Attending::bidirectional, "bidirectional"}};
+inline constexpr Named<Pooler> kPoolers[] = {
+    {Pooler::none, "none"}, {Pooler::dense, "dense"}, {Pooler::next_sentence, "next-sentence"}};
 inline constexpr Named<InitChoice> kInitChoices[] = {
     {InitChoice::placement, "placement"}, {InitChoice::gpt2, "gpt2"}, {InitChoice::xavier, "xavier"}};
 inline constexpr Named<BlockForm> kBlockForms[] = {{BlockForm::sequential, "sequential"},
@@ -96,6 +107,11 @@ struct Config {
   int hidden = 0;      // F; 0: 4·C, or if gated 8/3·C rounded up to a multiple of 32
   int context = 256;   // longest sequence T
   int vocab_size = 0;  // V
+  Objective objective = Objective::lm;
+  float mask_fraction = .15f;  // of the tokens, under mlm
+  int token_types = 0;         // learned vectors, of which the first is added to every token (BERT)
+  bool head_transform = false;  // a linear layer, the activation and a norm before the classifier (BERT)
+  Pooler pooler = Pooler::none;  // does not train, and no logit reads it
 
   int experts = 0;                 // E of a mixture (layers/moe), each `hidden` wide; 0: one feed-forward layer
   int experts_per_token = 2;       // k
@@ -118,7 +134,8 @@ struct Config {
   std::string rope_short, rope_long;      // longrope: each pair's factor, as 1,1.05,2: for examples up to
                                           // rope_original, and for longer ones
   std::optional<double> rope_magnitude;   // factor on what RoPE rotates; open: as rope_scaling says
-  int window = 0;                         // keys that a query sees, itself included; 0: all
+  Attending attention = Attending::objective;  // resolve() replaces `objective`
+  int window = 0;                         // keys on a side that a query sees, itself included; 0: all
   std::string window_layers = "all";      // layers that have the window, the others see all keys
   std::optional<double> window_rope_theta;  // base in those layers, without scaling; open: the base of all
   float attention_cap = 0;                // scores become c·tanh(S/c); 0 is off
@@ -167,6 +184,7 @@ struct Config {
     c.lora_shared.clear();
     return c;
   }
+  bool causal() const { return attention == Attending::causal; }
   bool projects() const { return embedding_channels != channels; }
   bool gated() const { return is_gated(activation); }
   int experts_run() const { return experts > 0 ? experts_per_token + shared_experts : 1; }  // of one token

@@ -57,6 +57,8 @@ constexpr Need<Config> kYarn = {.met = [](const Config& c) { return c.rope_scali
 constexpr Need<Config> kLong = {.met = [](const Config& c) { return c.rope_scaling == RopeScaling::longrope; },
                                 .otherwise = "with {rope-scaling=}"};
 constexpr Need<Config> kWindow = {.met = [](const Config& c) { return c.window > 0; }, .otherwise = "without {window}"};
+constexpr Need<Config> kMasks = {.met = [](const Config& c) { return c.objective == Objective::mlm; },
+                                 .otherwise = "with {objective=}"};
 constexpr Need<Config> kExperts = {.met = [](const Config& c) { return c.experts > 0; },
                                    .otherwise = "without {experts}"};
 constexpr Need<Config> kLora = {.met = [](const Config& c) { return c.lora_rank > 0; }, .otherwise = "without {lora}"};
@@ -88,6 +90,10 @@ std::vector<Field> sizes_and_wiring() {
        .high = 1 << 22, .exported = "max_position_embeddings", .common = true},
       {.name = "vocab-size", .help = "vocabulary size (default: the data's)", .member = &Config::vocab_size,
        .high = 1 << 24, .derived_if_0 = true},
+      {.name = "objective", .help = "what is predicted: the next token (lm), or masked ones (mlm)",
+       .member = kChoice<&Config::objective, kObjectives>, .common = true},
+      {.name = "mask-fraction", .help = "share of tokens that mlm predicts", .member = &Config::mask_fraction,
+       .low = .01, .high = .99, .exported = kNotExported, .needs = {kMasks}, .training = true},
       {.name = "block", .help = "arrangement of attention and feed-forward branches",
        .member = kChoice<&Config::block, kBlockForms>},
       {.name = "activation", .help = "feed-forward activation", .member = kChoice<&Config::activation, kActivations>},
@@ -99,6 +105,10 @@ std::vector<Field> sizes_and_wiring() {
        .exported = "tie_word_embeddings"},
       {.name = "embedding-scale", .help = "token embedding scale (default: 1; gemma2: sqrt(C))",
        .member = &Config::embedding_scale, .low = 1e-6, .high = 1e6},
+      {.name = "token-types", .help = "learned token types, the first of which is added (BERT: 2)",
+       .member = &Config::token_types, .high = 1 << 10},
+      {.name = "head-transform", .help = "linear layer, activation and norm before the classifier (BERT)",
+       .member = &Config::head_transform},
       {.name = "logit-scale", .help = "factor on logits, before their cap", .member = &Config::logit_scale,
        .low = 1e-6, .high = 1e6},
       {.name = "logit-cap", .help = "soft cap on logits (0: off)", .member = &Config::logit_cap, .high = 1e6},
@@ -168,6 +178,8 @@ std::vector<Field> attention_and_positions() {
       {.name = "rope-magnitude", .help = "factor on RoPE's output (default: as {rope-scaling})",
        .member = &Config::rope_magnitude, .low = 1e-3, .high = 1e3, .exported = kNotExported,
        .needs = {kRope, kScales}, .follows = "rope-scaling"},
+      {.name = "attention", .help = "which keys a query sees (objective: causal for lm, else bidirectional)",
+       .member = kChoice<&Config::attention, kAttendings>},
       {.name = "window", .help = "sliding attention window (tokens; 0: off)", .member = &Config::window,
        .high = 1 << 22, .exported = kNotExported},
       {.name = "window-layers", .help = "layers with the window: all, 5 of 6, 0,4,8",
@@ -250,7 +262,10 @@ std::vector<Field> not_shown() {
            .exported = kNotExported},
           // Follows from the class of the model in transformers.
           {.name = "lora-shared", .help = "joined matrices whose adapters share A, of qkv,gate_up",
-           .member = &Config::lora_shared, .exported = kNotExported}};
+           .member = &Config::lora_shared, .exported = kNotExported},
+          // Follows from the tensors of a file of transformers.
+          {.name = "pooler", .help = "layers of BERT that are kept but not trained",
+           .member = kChoice<&Config::pooler, kPoolers>, .exported = kNotExported, .training = true}};
 }
 
 std::vector<Field> computing() {

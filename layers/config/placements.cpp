@@ -153,7 +153,7 @@ Start weight_start(const Config& config, Role role, int out, int in) {
   double deviation = row.std;
   if (row.base == Base::xavier) deviation = std::sqrt(2.0 / (double(in) + out));
   if (row.base == Base::small) deviation = std::sqrt(2.0 / (5.0 * config.channels));
-  const bool in_branch = role != Role::router && role != Role::projection;
+  const bool in_branch = role != Role::router && role != Role::projection && role != Role::transform;
   if (in_branch && (role != Role::qk || row.qk_gain)) deviation *= *config.init_gain;
   if (*config.residual_gain && output) deviation /= std::sqrt(2.0 * config.n_layer);
   return {0, static_cast<float>(deviation)};

@@ -29,6 +29,7 @@ struct Start {
 enum class Role {
   embedding,    // token and position embeddings
   projection,   // from a narrow embedding to the stream, and back before the classifier
+  transform,    // of the head, a linear layer
   norm,         // its bias, its statistics, its output
   norm_gain,    //
   norm_scalar,  // alpha and shift of DyT and Derf
@@ -49,6 +50,10 @@ enum class Role {
   adapter,      // a and b of LoRA
   streams,      // parameters that mix several residual streams
 };
+
+// True if each token is multiplied with the role's matrices, which are outside of all blocks. (The classifier's may be
+// the embedding.)
+constexpr bool is_outer_matrix(Role role) { return role == Role::projection || role == Role::transform; }
 
 struct Optimizer;  // layers/training/optimizer.hpp
 

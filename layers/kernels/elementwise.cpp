@@ -11,6 +11,13 @@ void scaled_add(float* out, float scale, const float* a, const float* b, int N, 
   });
 }
 
+void add_to_rows(float* x, const float* row, int N, int C) {
+  parallel_for(N, 1, C, [&](int begin, int end) {
+    for (size_t n = begin; n < static_cast<size_t>(end); ++n)
+      for (int c = 0; c < C; ++c) x[n * C + c] += row[c];
+  });
+}
+
 void scale_rows(float* x, float factor, int N, int C) {
   if (factor == 1) return;
   parallel_for(N, 1, C, [&](int begin, int end) {

@@ -8,6 +8,9 @@
 // out = scale·a + b. out may be a or b.
 void scaled_add(float* out, float scale, const float* a, const float* b, int N, int C);
 
+// Adds `row` (C) to each row of x.
+void add_to_rows(float* x, const float* row, int N, int C);
+
 // x = factor·x. A factor of 1 costs nothing.
 void scale_rows(float* x, float factor, int N, int C);
 

@@ -8,11 +8,23 @@
 
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/embedding/embedding.hpp"
+#include "layers/feed_forward/activation.hpp"
 #include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
+#include "layers/kernels/reductions.hpp"
 
 // ---- tensors ---------------------------------------------------------------------------------------------
+
+namespace {
+
+// A linear layer that other programs read.
+void declare_kept(Layout& layout, const std::string& name, int out, int in) {
+  layout.take_untrained(name + ".weight", Role::transform, {out, in}, 0);
+  layout.take_untrained(name + ".bias", Role::transform, {out}, 0);
+}
+
+}  // namespace
 
 ModelTensors declare_model(Layout& layout, const Config& config) {
   const int V = config.vocab_size, C = config.channels, E = config.embedding_channels;
@@ -23,13 +35,21 @@ ModelTensors declare_model(Layout& layout, const Config& config) {
     p.project_in = declare_linear(layout, config, "embedding", {{"project", Role::projection, C}}, E);
   if (config.position == Position::learned)
     p.position = layout.take("embedding.position.weight", Role::embedding, {config.context, C}, embedding);
+  if (config.token_types > 0)
+    p.types = layout.take("embedding.token_type.weight", Role::embedding, {config.token_types, C}, embedding);
   if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm", C);
   for (int l = 0; l < config.n_layer; ++l) p.blocks.push_back(declare_block(layout, config, l));
   if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", C);
+  if (config.head_transform) {
+    p.transform = declare_linear(layout, config, "head", {{"transform", Role::transform, C}}, C);
+    p.transform_norm = declare_norm(layout, config, "head.norm", C);
+  }
   if (config.projects())
     p.project_out = declare_linear(layout, config, "head", {{"project", Role::projection, E}}, C);
   if (!config.tied) p.head = layout.take_matrix({{"head.weight", Role::classifier, {V, E}, embedding}});
   if (config.head_bias) p.head_bias = layout.take("head.bias", Role::classifier, {V});
+  if (config.pooler >= Pooler::dense) declare_kept(layout, "pooler", C, C);
+  if (config.pooler >= Pooler::next_sentence) declare_kept(layout, "next_sentence", 2, C);
   return p;
 }
 
@@ -129,6 +149,20 @@ void initialize(Model& model, uint64_t seed, const std::vector<TensorSpec>& tens
   }
 }
 
+namespace {
+
+TransformSaved declare_transform_saved(Layout& layout, const Config& config, int N) {
+  const std::vector<int> shape = {N, config.channels};
+  TransformSaved saved;
+  saved.up = layout.take("head.transform", Role::transform, shape);
+  saved.active = layout.take("head.activation", Role::activation, shape);
+  saved.norm = declare_norm_saved(layout, config, "head.norm", N, config.channels);
+  saved.y = layout.take("head.norm", Role::norm, shape);
+  return saved;
+}
+
+}  // namespace
+
 // B·T and T·C fit into ints, because a larger step would not fit into any machine's memory.
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training) {
   const int C = config.channels, E = config.embedding_channels, V = config.vocab_size;
@@ -151,6 +185,7 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
   for (int l = 0; l < config.n_layer; ++l)
     a.blocks.push_back(declare_block_saved(layout, config, l, B, T, training));
   a.end = declare_streams_end(layout, config, N);
+  if (config.head_transform) a.transform = declare_transform_saved(layout, config, N);
   if (config.projects()) a.narrow = layout.take("head.project", Role::projection, {N, E});
   a.losses = layout.take("loss", Role::classifier, {N});
   a.logits = layout.take("scratch.logits", Role::logits, {classifier_rows(N, V), V});
@@ -203,6 +238,7 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
   embed(model, a, tokens, N);
   const float* positions = model.p.position ? model.p.position : model.sinusoids.get();
   if (positions) position_forward(a.embedded, positions, {B, T, past, context.begins}, C);
+  if (model.p.types) add_to_rows(a.embedded, model.p.types, N, C);  // every token has the first type
   norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C, context.training);
   dropout_apply(a.x, context.dropout, 0, DropoutSite::embedding, B, T, C);
   if (a.streams != a.x) streams_begin(a.streams, a.x, stream_count(config), N, C);
@@ -216,9 +252,17 @@ const float* forward(const Model& model, const Activations& a, const int* tokens
 }
 
 // Returns the classifier's input (N,E) from the end of the stream.
-const float* narrowed(const Model& model, const Activations& a, const float* h, int N) {
+const float* head_input(const Model& model, const Activations& a, const float* h, int N, bool training = false) {
+  const Config& c = model.config;
+  const int C = c.channels;
+  if (c.head_transform) {
+    const TransformSaved& t = a.transform;
+    linear_forward(t.up, h, model.p.transform, {N, C, C});
+    activation_forward(t.active, t.up, c.activation, N, C);
+    h = norm_forward(t.y, t.norm, t.active, model.p.transform_norm, N, C, training);
+  }
   if (!a.narrow) return h;
-  linear_forward(a.narrow, h, model.p.project_out, {N, model.config.channels, model.config.embedding_channels});
+  linear_forward(a.narrow, h, model.p.project_out, {N, C, c.embedding_channels});
   return a.narrow;
 }
 
@@ -243,13 +287,13 @@ const float* model_features(const Model& model, const Activations& a, const Batc
 
 void batch_logits(float* logits, const Model& model, const Activations& a, const Batch& batch) {
   const int N = batch.B * batch.T;
-  const float* h = narrowed(model, a, model_features(model, a, batch), N);
+  const float* h = head_input(model, a, model_features(model, a, batch), N);
   head_forward(logits, h, head_of(model, model.p), N, model.config.embedding_channels, model.config.vocab_size);
 }
 
 double model_loss(const Model& model, const Activations& a, const Batch& batch) {
   const int N = batch.B * batch.T;
-  const float* h = narrowed(model, a, model_features(model, a, batch), N);
+  const float* h = head_input(model, a, model_features(model, a, batch), N);
   classifier({a.losses, a.logits}, nullptr, {}, h, head_of(model, model.p), batch.targets, 1,
              {N, model.config.embedding_channels, model.config.vocab_size});
   return sum(a.losses, N);
@@ -264,9 +308,14 @@ void head_backward(Model& model, const Activations& a, const float* h, const Bat
   const Config& config = model.config;
   const int N = batch.B * batch.T, C = config.channels, E = config.embedding_channels;
   float* d = a.narrow ? a.dnarrow : a.d;
-  classifier({a.losses, a.logits}, d, head_of(model, model.g), narrowed(model, a, h, N), head_of(model, model.p),
-             batch.targets, scale, {N, E, config.vocab_size});
-  if (a.narrow) linear_backward(a.d, model.g.project_out, d, h, model.p.project_out, {N, C, E});
+  classifier({a.losses, a.logits}, d, head_of(model, model.g), head_input(model, a, h, N, true),
+             head_of(model, model.p), batch.targets, scale, {N, E, config.vocab_size});
+  const TransformSaved& t = a.transform;
+  if (a.narrow) linear_backward(a.d, model.g.project_out, d, t.y ? t.y : h, model.p.project_out, {N, C, E});
+  if (!config.head_transform) return;
+  norm_backward(a.d, model.g.transform_norm, a.d, t.active, t.norm, model.p.transform_norm, N, C);
+  activation_backward(t.active, a.d, t.up, config.activation, N, C);
+  linear_backward(a.d, model.g.transform, t.active, h, model.p.transform, {N, C, C});
 }
 
 // Reads the gradient of the embedding of each token, without its position.
@@ -305,6 +354,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   if (a.carried.dx) scaled_add(d, 1, d, a.carried.dx, N, C);  // every block has mixed x₀ in
   dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
   norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);
+  if (model.g.types) add_column_sums(model.g.types, d, N, C);
   if (model.g.position) learned_position_backward(model.g.position, d, context.positions(), C);
   embed_backward(model, a, batch.tokens, N);
   return sum(a.losses, N);
@@ -326,7 +376,7 @@ void model_logits(float* logits, const Model& model, const Activations& a, const
                   int B, int T, int first) {
   const int E = model.config.embedding_channels, V = model.config.vocab_size;
   const BlockContext context = block_context(model, a, {tokens, nullptr, B, T}, {});
-  const float* h = narrowed(model, a, forward(model, a, tokens, context, &cache, first), B * T);
+  const float* h = head_input(model, a, forward(model, a, tokens, context, &cache, first), B * T);
   const int together = T == 1 ? B : 1;  // the last rows of longer pieces are not contiguous
   for (int b = 0; b < B; b += together)
     head_forward(logits + size_t(b) * V, h + (size_t(b + 1) * T - 1) * E, head_of(model, model.p), together, E, V);

@@ -14,9 +14,12 @@ struct ModelTensors {
   Matrix token;               // (V,E), E being C unless the embedding is projected
   Linear project_in;          // (C,E), if it is
   float* position = nullptr;  // (context,C), learned positions only
+  float* types = nullptr;     // (token_types,C), if there are any
   Norm embedding_norm;        // if enabled
   std::vector<Block> blocks;
   Norm final_norm;            // if the placement has one
+  Linear transform;           // (C,C) of the head, if enabled
+  Norm transform_norm;
   Linear project_out;         // (E,C), if the embedding is projected
   Matrix head;                // (V,E), null if tied to `token`
   float* head_bias = nullptr;  // (V), if enabled
@@ -61,18 +64,25 @@ void initialize(Model& model, uint64_t seed);
 // Draws these tensors of its table only.
 void initialize(Model& model, uint64_t seed, const std::vector<TensorSpec>& tensors);
 
+// What the head's transform saves: h → up → active → y, each (N,C).
+struct TransformSaved {
+  float *up = nullptr, *active = nullptr, *y = nullptr;
+  NormSaved norm;
+};
+
 // Activations and scratch buffers of one step, for up to B sequences of up to T tokens.
 struct Activations {
   std::vector<TensorSpec> table;
   Buffer buffer;
 
   float* token = nullptr;                   // (N,E) before its projection, else null
-  float *embedded = nullptr, *x = nullptr;  // (N,C) token + position; after its norm
+  float *embedded = nullptr, *x = nullptr;  // (N,C) token + position + type; after its norm
   float* streams = nullptr;                 // (S,N,C) the first block's input; x if there is one stream
   NormSaved embedding_norm;
   std::vector<BlockSaved> blocks;
-  StreamsEnd end;           // its h (N,C) is the classifier's input, unless that is narrow
-  float* narrow = nullptr;  // (N,E) that input if the embedding is projected, else null
+  StreamsEnd end;           // its h (N,C) is what the head reads
+  TransformSaved transform;
+  float* narrow = nullptr;  // (N,E) the classifier's input if the embedding is projected, else null
   float* losses = nullptr;  // (N)
   float* logits = nullptr;  // (classifier_rows, V)
   float* d = nullptr;       // (S,N,C) the gradient of the stream
@@ -98,7 +108,7 @@ double model_loss(const Model& model, const Activations& activations, const Batc
 // Writes the logits (N,V) of all rows, capped if the model caps them. batch.targets may be null.
 void batch_logits(float* logits, const Model& model, const Activations& activations, const Batch& batch);
 
-// Returns the end of the stream (N,C), a part of the activations. The classifier reads it, or its projection.
+// Returns the end of the stream (N,C), a part of the activations, which the head reads.
 const float* model_features(const Model& model, const Activations& activations, const Batch& batch);
 
 // Called during the backward pass. May change only complete gradients: later layers have them.

@@ -36,6 +36,17 @@ void falcon(Config& c, BlockForm block) {
   c.norm_bias = true;
 }
 
+// Post-LN with a norm after the embedding, and a head of two layers that predicts masked tokens.
+void bert(Config& c, float eps, int token_types) {
+  c.objective = Objective::mlm;
+  c.placement = "post";
+  c.norm_eps = eps;
+  c.embedding_norm = true;
+  c.token_types = token_types;
+  c.activation = Activation::gelu;
+  c.head_transform = c.head_bias = true;
+}
+
 void window_in_every_other_layer(Config& c, int window) {
   c.window = window;
   c.window_layers = "1 of 2";
@@ -64,6 +75,18 @@ std::vector<Family> families() {
       {"gpt1", [](Config& c) { c.placement = "post"; }, "Radford et al. 2018; openai-gpt in transformers", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
         {"117M", "the model of the paper", 12, 12, 0, 0, 768, 0, 512, 40478}}},
+
+      {"bert", [](Config& c) { bert(c, 1e-12f, 2); }, "Devlin et al. 2019, arXiv 1810.04805; BertConfig's defaults",
+       "its second objective, whether a text follows another: here all tokens have the first type",
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
+        {"110M", "BERT base, uncased", 12, 12, 0, 0, 768, 0, 512, 30522},
+        {"335M", "BERT large, uncased", 24, 16, 0, 0, 1024, 0, 512, 30522}}},
+
+      {"roberta", [](Config& c) { bert(c, 1e-5f, 1); }, "Liu et al. 2019, arXiv 1907.11692; roberta-base/config.json",
+       kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
+        {"125M", "RoBERTa base", 12, 12, 0, 0, 768, 0, 512, 50265},
+        {"355M", "RoBERTa large", 24, 16, 0, 0, 1024, 0, 512, 50265}}},
 
       {"gpt2", kGpt2, "Radford et al. 2019; gpt2 in transformers", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},

@@ -111,6 +111,11 @@ const std::vector<Contradiction>& contradictions() {
        "{zero-init} does not go with {placement} rezero, whose factor and matrices would both stay at 0: leave it out"},
       {[](const Config& c) { return c.experts == 0 && c.shared_experts > 0; },
        "{shared-experts} needs {experts}, the number of those that tokens choose from: set it"},
+      {[](const Config& c) { return c.objective == Objective::lm && !c.causal(); },
+       "{attention} bidirectional shows each token the next one, which {objective} lm predicts: choose {objective} "
+       "mlm, or {attention} causal"},
+      {[](const Config& c) { return c.head_transform && c.gated(); },
+       "{head-transform} needs an {activation} without a gate, such as gelu: choose one"},
   };
   return rows;
 }
@@ -239,6 +244,8 @@ Config resolve(Config c) {
   c.placement_row = &placement_row(c.placement);
   c.placement = c.placement_row->name;
   if (c.qk_norm == QkNormKind::none) c.qk_norm = c.placement_row->qk_norm;
+  if (c.attention == Attending::objective)
+    c.attention = c.objective == Objective::lm ? Attending::causal : Attending::bidirectional;
   for (const Field& field : model_fields()) check_range(c, field);
   require(c.vocab_size > 0, "{vocab-size} is 0: it must be known here");
   close_sizes(c);

@@ -61,10 +61,11 @@ size_t count_parameters(const Config& config) {
 
 namespace {
 
-// The classifier, and the projections of a narrow embedding.
+// The classifier, and the projections and the transform before it.
 double multiply_adds_of_ends(const Config& c) {
   const double E = c.embedding_channels;
-  return c.vocab_size * E + (c.projects() ? 2 * E * c.channels : 0);
+  const double C = c.channels;
+  return c.vocab_size * E + (c.projects() ? 2 * E * C : 0) + (c.head_transform ? C * C : 0);
 }
 
 }  // namespace
@@ -95,7 +96,7 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
   double frozen = 0;  // multiply-adds
   for (const TensorSpec& spec : table) {
     const bool classifies = spec.role == Role::classifier || (config.tied && spec.name == "embedding.token.weight");
-    const bool multiplies = spec.layer != kOutside || classifies || spec.role == Role::projection;
+    const bool multiplies = spec.layer != kOutside || classifies || is_outer_matrix(spec.role);
     if (spec.trained || spec.shape.size() != 2 || !multiplies) continue;
     if (spec.role == Role::streams) frozen += multiply_adds_of_streams(config) - multiply_adds_of_mixing(config);
     else if (!is_idle(spec, config)) frozen += static_cast<double>(spec.size());
@@ -114,8 +115,9 @@ double flops_run_again(const Config& c) {
   return 2 * multiply_adds;
 }
 
-// Queries see 1, 2, ... keys up to the window, and then always that many.
+// Queries see 1, 2, ... keys up to the window, and then always that many. The same on both sides if not causal.
 double keys_seen(const Config& config, int layer) {
   const double T = config.context, window = config.window_of(layer), W = window > 0 && window < T ? window : T;
-  return W * (T - (W - 1) / 2) / T;
+  const double up_to_itself = W * (T - (W - 1) / 2) / T;
+  return config.causal() ? up_to_itself : 2 * up_to_itself - 1;
 }

@@ -74,6 +74,7 @@ inline Sizes sizes_of(const Config& c, size_t B, size_t T) {
 
 inline Scoring scoring_of(const Config& c, int layer) {
   Scoring s{*c.attention_scale, c.attention_cap, size_t(c.window_of(layer))};
+  s.causal = c.causal();
   if (c.position == Position::alibi)
     for (int h = 0; h < c.n_head; ++h) s.slopes.push_back(alibi_slope(h, c.n_head));
   return s;

@@ -16,7 +16,7 @@ namespace textbook {
 // Embedding: from the tokens to the input of the first block.
 //   tokens (N)   x (N,C)
 //   forward   token embedding (N,E) → projection to C channels, if E is not C → + positional encoding
-//             → norm, if the model has one → dropout
+//             → + the first token type, if there are types → norm, if the model has one → dropout
 //   backward  the same in reverse; d holds dx and is overwritten
 
 template <class Number>
@@ -37,6 +37,7 @@ struct Embedding {
     if (t.position) learned_position_forward(embedded.data(), pass.p.at(t.position), pass.positions(), s.C);
     if (pass.config.position == Position::sinusoidal)
       sinusoidal_position_forward(embedded.data(), pass.positions(), s.C);
+    for (size_t n = 0; t.types && n < s.N; ++n) add(&embedded[n * s.C], Number(1), pass.p.at(t.types), s.C);
     norm.forward(x, embedded.data());
     dropout_forward(x, on_x.data(), s.N * s.C);
   }
@@ -45,6 +46,7 @@ struct Embedding {
     std::vector<Number> dembedded(s.N * s.C), dtoken(s.N * E);
     dropout_backward(d, on_x.data(), s.N * s.C);
     norm.backward(dembedded.data(), d, embedded.data());
+    for (size_t n = 0; t.types && n < s.N; ++n) add(pass.g.at(t.types), Number(1), &dembedded[n * s.C], s.C);
     if (t.position) learned_position_backward(pass.g.at(t.position), dembedded.data(), pass.positions(), s.C);
     if (E != s.C) project.backward(dtoken.data(), dembedded.data(), token.data());
     else dtoken = dembedded;
@@ -56,10 +58,12 @@ struct Embedding {
 
 // Head: from the output of the last block to the loss.
 //   x (S,N,C)   targets (N)
-//   forward   x → sum of the streams → final norm → projection to E channels, if E is not C → logits (N,V), scaled
+//   forward   x → sum of the streams → final norm → transform, if the head has one → projection to E channels, if E
+//             is not C → logits (N,V), scaled
 //             → soft cap, if the model has one → sum of the losses
 //   backward  the same in reverse, for of_loss · (the sum + the z-loss, if the model has one)
 // ResiDual: x[0] + final norm(x[1]) in place of the sum and its norm.
+//   transform: a linear layer (C to C), the activation, and a norm
 
 template <class Number>
 struct Head {
@@ -69,9 +73,11 @@ struct Head {
   ::Linear w = {t.head ? t.head : t.token, t.head_bias};  // tied: the token embedding
   double scale = pass.config.logit_scale, cap = pass.config.logit_cap, z_loss = pass.config.z_loss;
   size_t E = pass.config.embedding_channels;
-  NormModule<Number> norm = {pass, t.final_norm, s.C};
+  NormModule<Number> norm = {pass, t.final_norm, s.C}, transform_norm = {pass, t.transform_norm, s.C};
+  LinearModule<Number> transform = {pass, t.transform, s.C, s.C};
   LinearModule<Number> project = {pass, t.project_out, s.C, E}, classifier = {pass, w, E, s.V};
-  std::vector<Number> normed = std::vector<Number>(s.N * s.C), read = std::vector<Number>(s.N * E);
+  std::vector<Number> normed = std::vector<Number>(s.N * s.C), up = normed, active = normed, wide = normed;
+  std::vector<Number> read = std::vector<Number>(s.N * E);
   std::vector<Number> raw = std::vector<Number>(s.N * s.V), logits = raw;
   bool dual = stream_rule(pass.config) == StreamRule::dual;
 
@@ -86,8 +92,14 @@ struct Head {
   Number forward(const Number* x, const int* targets) {
     norm.forward(normed.data(), input_of_norm(x).data());
     if (dual) add(normed.data(), Number(1), x, s.N * s.C);
-    if (E != s.C) project.forward(read.data(), normed.data());
-    else read = normed;
+    wide = normed;
+    if (pass.config.head_transform) {
+      transform.forward(up.data(), normed.data());
+      activation_forward(active.data(), up.data(), pass.config.activation, s.N, s.C);
+      transform_norm.forward(wide.data(), active.data());
+    }
+    if (E != s.C) project.forward(read.data(), wide.data());
+    else read = wide;
     classifier.forward(raw.data(), read.data());
     for (Number& logit : raw) logit *= scale;
     logits = raw;
@@ -98,14 +110,21 @@ struct Head {
   }
 
   void backward(Number* dx, const Number* x, const int* targets, Number of_loss) {
-    std::vector<Number> dlogits(s.N * s.V), dread(s.N * E), dnormed(s.N * s.C);
+    std::vector<Number> dlogits(s.N * s.V), dread(s.N * E), dwide(s.N * s.C), dnormed;
     cross_entropy_backward(dlogits.data(), logits.data(), targets, of_loss, s.N, s.V);
     if (z_loss > 0) z_loss_backward(dlogits.data(), logits.data(), targets, Number(z_loss), of_loss, s.N, s.V);
     if (cap > 0) soft_cap_backward(dlogits.data(), dlogits.data(), raw.data(), cap, s.N * s.V);
     for (Number& d : dlogits) d *= scale;
     classifier.backward(dread.data(), dlogits.data(), read.data());
-    if (E != s.C) project.backward(dnormed.data(), dread.data(), normed.data());
-    else dnormed = dread;
+    if (E != s.C) project.backward(dwide.data(), dread.data(), wide.data());
+    else dwide = dread;
+    dnormed = dwide;
+    if (pass.config.head_transform) {
+      std::vector<Number> dactive(s.N * s.C), dup(s.N * s.C);
+      transform_norm.backward(dactive.data(), dwide.data(), active.data());
+      activation_backward(dup.data(), dactive.data(), up.data(), pass.config.activation, s.N, s.C);
+      transform.backward(dnormed.data(), dup.data(), normed.data());
+    }
     norm.backward(dx, dnormed.data(), input_of_norm(x).data());
     for (size_t i = s.N * s.C; i < s.S * s.N * s.C; ++i) dx[i] = dx[i % (s.N * s.C)];
     if (dual) std::copy(dnormed.begin(), dnormed.end(), dx);

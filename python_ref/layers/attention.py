@@ -1,10 +1,12 @@
-"""Causal attention with grouped heads (Vaswani et al. 2017, arXiv 1706.03762, eq. 1; groups: Ainslie et al.
+"""Attention with grouped heads (Vaswani et al. 2017, arXiv 1706.03762, eq. 1; groups: Ainslie et al.
 2023, arXiv 2305.13245): query head h reads key and value head h / (H/KV).
 
 Options: scores capped by c·tanh(s/c) (Gemma 2, arXiv 2408.00118); slope·(i - j) subtracted from scores (ALiBi, Press
 et al. 2021, arXiv 2108.12409); a window, in which query i sees the keys i - window < j <= i (Mistral 7B, arXiv
-2310.06825, §2); rows of several examples, in which a query sees only keys of its own example (a mask of blocks on the
-diagonal): begins (B,T) says where the example of each token begins.
+2310.06825, §2); `bidirectional`, with which a query sees later keys, too, its window is i - window < j < i + window,
+and ALiBi subtracts slope·|i - j| (BERT, Devlin et al. 2019, arXiv 1810.04805); rows of several examples, in which a
+query sees only keys of its own example (a mask of blocks on the diagonal): begins (B,T) says where the example of each
+token begins.
 
 A sink (gpt-oss, OpenAI 2025, arXiv 2508.10925) is one more score in the softmax of each query, without a key or a
 value: softmax([scores, sink]) without its last number. sinks (H)
@@ -81,10 +83,11 @@ def options(c, layer):
         "cap": c.attention_cap,
         "window": window_of(c, layer),
         "slopes": position.alibi_slopes(c.heads) if c.position == "alibi" else None,
+        "bidirectional": c.attention == "bidirectional",
     }
 
 
-def weights(q, k, scale=None, cap=0, window=0, slopes=None, begins=None, sinks=None):
+def weights(q, k, scale=None, cap=0, window=0, slopes=None, bidirectional=False, begins=None, sinks=None):
     """(B,H,T,T) from queries and keys of all heads, (B,H,T,D)"""
     T, D = q.shape[2:]
     scores = q @ k.transpose(2, 3)
@@ -92,6 +95,7 @@ def weights(q, k, scale=None, cap=0, window=0, slopes=None, begins=None, sinks=N
     if cap:
         scores = cap * torch.tanh(scores / cap)
     distance = torch.arange(T)[:, None] - torch.arange(T)  # i - j
+    distance = distance.abs() if bidirectional else distance
     if slopes is not None:
         scores = scores - torch.tensor(slopes, dtype=q.dtype)[:, None, None] * distance
     hidden = (distance < 0) | (distance >= (window or T))

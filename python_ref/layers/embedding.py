@@ -1,5 +1,5 @@
 """Token embedding times a scale, projected to the channels of the stream if it is narrow, plus a learned or fixed
-position embedding if there is one.
+position embedding if there is one, plus the first token type if there are types (BERT).
 
 tokens (B,T) ints   weight (V,C)   position (Tctx,C) or None   out (B,T,C)   ids (1,T) or (B,T): the positions
 """
@@ -40,9 +40,19 @@ def apply(p, c, tokens):
         out = linear.apply(p, out, "embedding.project.weight")
     ids = positions.ids(tokens.shape[1], p.begins)
     if c.position == "sinusoidal":
-        return out + positions.sinusoids(tokens.shape[1], c.channels).to(weight.dtype)[ids]
-    if position is None:
-        return out
-    out = out + position[ids]
-    p.watch(out, lambda dout: [(names[1], uncancelled_rows(ids.expand_as(tokens), dout, position.detach()))])
+        out = out + positions.sinusoids(tokens.shape[1], c.channels).to(weight.dtype)[ids]
+    if position is not None:
+        out = out + position[ids]
+        p.watch(out, lambda dout: [(names[1], uncancelled_rows(ids.expand_as(tokens), dout, position.detach()))])
+    return with_type(p, c, out)
+
+
+def with_type(p, c, x):
+    """Every token has the first type."""
+    if not c.token_types:
+        return x
+    name = "embedding.token_type.weight"
+    first = torch.zeros(x.shape[:2], dtype=torch.int64)
+    out = x + p[name][first]
+    p.watch(out, lambda dout: [(name, uncancelled_rows(first, dout, p[name].detach()))])
     return out

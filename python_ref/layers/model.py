@@ -2,7 +2,7 @@
 
 import torch
 
-from layers import block, cross_entropy, embedding, linear, norm, residual, streams
+from layers import activation, block, cross_entropy, embedding, linear, norm, residual, streams
 
 
 def table(c):
@@ -13,12 +13,18 @@ def table(c):
         rows += [("embedding.project.weight", (c.channels, c.embedding_channels))]
     if c.position == "learned":
         rows += embedding.declare("embedding.position", c.context, c.channels)
+    if c.token_types:
+        rows += embedding.declare("embedding.token_type", c.token_types, c.channels)
     if c.embedding_norm:
         rows += norm.declare("embedding.norm", c.channels, c)
     for layer in range(c.layers):
         rows += block.declare(f"block.{layer}", c)
     if c.final_norm:
         rows += norm.declare("final_norm", c.channels, c)
+    if c.head_transform:
+        rows += [("head.transform.weight", (c.channels, c.channels))]
+        rows += [("head.transform.bias", (c.channels,))] if c.bias else []
+        rows += norm.declare("head.norm", c.channels, c)
     if narrow:
         rows += [("head.project.weight", (c.embedding_channels, c.channels))]
     if not c.tied:
@@ -37,6 +43,9 @@ def logits(p, c, tokens):
     for layer in range(c.layers):
         x = block.apply(p, c, f"block.{layer}", x, carried)
     x = streams.leave(rule, x, lambda z: norm.apply(p, c, "final_norm", z) if c.final_norm else z)
+    if c.head_transform:  # BERT
+        x = linear.apply(p, x, "head.transform.weight", "head.transform.bias")
+        x = norm.apply(p, c, "head.norm", activation.FORWARD[c.activation](x))
     if "head.project.weight" in p:
         x = linear.apply(p, x, "head.project.weight")
     z = c.logit_scale * linear.apply(p, x, "embedding.token.weight" if c.tied else "head.weight", "head.bias")
