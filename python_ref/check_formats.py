@@ -33,12 +33,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import tokenizers
 import torch
 import torch.nn.functional as F
 import transformers as hf
 from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+import masking
 from checks import Checks, side_by_side
 
 torch.set_num_threads(1)
@@ -236,11 +238,15 @@ UNCOMPARED = (
 FLOAT32_ATTENTION = "gpt_neo", "gptj", "codegen"
 MIXTURES = "mixtral", "qwen3-moe", "olmoe", "gpt-oss"
 UNTRAINED = "running_mean", "running_var", "selection_bias"
+# Their first two rows are never read.
+UNREAD = {"model.decoder.embed_positions.weight", "roberta.embeddings.position_embeddings.weight"}
 TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan.\n" * 80).encode()[: 60 * T + 1]
 PROMPT = "One"
 
 
 class Exchange(Checks):
+    auto, generates = hf.AutoModelForCausalLM, True
+
     def __init__(self, program, folder):
         super().__init__(program, folder)
         (folder / "text.txt").write_bytes(TEXT)
@@ -252,13 +258,20 @@ class Exchange(Checks):
         return float(found[1]) if found else float("nan")
 
     def load(self, name, own=False):
-        model, info = hf.AutoModelForCausalLM.from_pretrained(
-            self.folder / "hf", dtype=torch.float64, attn_implementation="eager", experts_implementation="eager",
-            output_loading_info=True, trust_remote_code=own,
+        model, info = self.auto.from_pretrained(
+            self.folder / "hf", dtype=torch.float64, output_loading_info=True, trust_remote_code=own, **self.eager(),
         )  # fmt: skip
         lost = {k: v for k, v in info.items() if v}
         self.check(f"{name}: tensors", not lost, lost)
         return model.eval()
+
+    def eager(self):
+        return {"attn_implementation": "eager", "experts_implementation": "eager"}
+
+    def inputs(self, text, tokenizer, rows):
+        """-> what the model reads of the first rows of a text, and the targets, (rows,T) each"""
+        ids = self.ids(text, tokenizer)
+        return ids[: rows * T].view(-1, T), ids[1 : rows * T + 1].view(-1, T)
 
     def tokenizer(self):
         if (self.folder / "hf" / "tokenizer.json").exists():
@@ -276,7 +289,7 @@ class Exchange(Checks):
         """Computed from the first batch of windows, which are contiguous."""
         ours = torch.from_numpy(np.load(self.folder / "logits.npy")).double()
         with torch.no_grad():
-            theirs = model(input_ids=self.ids(TEXT, tokenizer)[: ours.shape[0] * T].view(-1, T)).logits
+            theirs = model(input_ids=self.inputs(TEXT, tokenizer, len(ours))[0]).logits
         error = ((ours - theirs).abs().max() / theirs.abs().max()).item()
         self.check(f"{name}: logits", error < 1e-5, f"differ by {error:.1e}")
         return error
@@ -345,15 +358,16 @@ class Exchange(Checks):
         loss = self.loss_of_eval("run")
         error = self.compare_logits(name, model, tokenizer)
         if len(self.ids(TEXT, tokenizer)) == len(TEXT):
-            ids = self.ids(TEXT, tokenizer)
+            ids, targets = self.inputs(TEXT, tokenizer, len(TEXT) // T)
             with torch.no_grad():
-                logits = model(input_ids=ids[:-1].view(-1, T)).logits
-            theirs = F.cross_entropy(logits.flatten(0, 1), ids[1:]).item()
+                logits = model(input_ids=ids).logits
+            theirs = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1).item()
             self.check(f"{name}: loss", abs(theirs - loss) < 1e-4, f"{theirs:.6f}, and {loss:.6f} by eval")
         self.check(f"{name}: import", self.loss_of_eval("hf") == loss, "another loss after import")
-        self.compare_text(name, model, tokenizer)
-        self.compare_cached(name, model, tokenizer)
-        if own:
+        if self.generates:
+            self.compare_text(name, model, tokenizer)
+            self.compare_cached(name, model, tokenizer)
+        if own and self.generates:
             self.compare_arguments(name, model)
         self.must("export hf --to hf --out again --force")
         first, second = (load_file(self.folder / f / "model.safetensors") for f in ("hf", "again"))
@@ -368,7 +382,7 @@ class Exchange(Checks):
             self.must(f"export run --to hf --dtype {dtype} --out hf --force")
             stored = load_file(self.folder / "hf" / "model.safetensors")
             same = all(torch.equal(stored[key], w.to(kind)) for key, w in weights.items())
-            model = hf.AutoModelForCausalLM.from_pretrained(self.folder / "hf", trust_remote_code=own)
+            model = self.auto.from_pretrained(self.folder / "hf", trust_remote_code=own)
             self.check(f"{name}: {dtype}", same and model.dtype == kind, f"{same}, {model.dtype}")
 
     def adapters(self, name, options):
@@ -450,7 +464,9 @@ class Exchange(Checks):
         torch.manual_seed(17)
         config.vocab_size = 256
         config.bos_token_id = config.eos_token_id = config.pad_token_id = None
-        model = hf.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        self.save(self.auto.from_config(config, dtype=torch.float32))
+
+    def save(self, model):
         with torch.no_grad():
             for w in model.parameters():
                 w.copy_(torch.randn_like(w) * 0.3 if w.ndim > 1 else w + torch.randn_like(w) * 0.2)
@@ -474,7 +490,7 @@ class Exchange(Checks):
             self.check(f"{name}: {file} goes back", texts[0] == texts[1], "is another")
         first, second = (load_file(self.folder / where / "model.safetensors") for where in ("hf", "again"))
         for tensors in first, second:
-            if (key := "model.decoder.embed_positions.weight") in tensors:  # OPT never reads the first two rows
+            for key in UNREAD & tensors.keys():
                 tensors[key] = tensors[key][2:]
         same = all(torch.equal(w, second[key]) and w.dtype == second[key].dtype for key, w in first.items())
         others = first.keys() ^ second.keys()
@@ -499,9 +515,7 @@ class Exchange(Checks):
             except Exception:  # a value of another type
                 continue
             try:
-                theirs = hf.AutoModelForCausalLM.from_config(
-                    config, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
-                ).eval()
+                theirs = self.auto.from_config(config, dtype=torch.float64, **self.eager()).eval()
                 theirs.load_state_dict(model.state_dict())
                 theirs.tie_weights()
                 theirs(input_ids=torch.zeros(1, 1, dtype=torch.long))
@@ -512,6 +526,65 @@ class Exchange(Checks):
             same += 1
             self.compare_logits(f"{name} {what} {key}", theirs, tokenizer)
         return f"{same} times with another config.json, {refused} refused"
+
+
+class Masked(Exchange):
+    """Models that predict masked tokens. Their tokenizer has 256 bytes, <pad> and [MASK]."""
+
+    auto, generates = hf.AutoModelForMaskedLM, False
+
+    def eager(self):
+        return {"attn_implementation": "eager"}
+
+    def inputs(self, text, tokenizer, rows):
+        ids, mask, special, vocabulary = self.ids(text, tokenizer).tolist(), 257, {256, 257}, 258
+        if isinstance(tokenizer, hf.PreTrainedTokenizerBase):
+            mask, vocabulary = tokenizer.mask_token_id, len(tokenizer)
+            special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+        windows = [
+            masking.masked(ids[start : start + T], mask, special, vocabulary, 0.15, masking.validation_key(start))
+            for start in range(0, rows * T, T)
+        ]
+        return tuple(torch.tensor(part) for part in zip(*windows))
+
+    def make(self, config):
+        torch.manual_seed(17)
+        config.vocab_size, config.bos_token_id, config.eos_token_id = 258, None, None
+        config.pad_token_id = 1 if config.model_type != "bert" else 256
+        self.save(self.auto.from_config(config, dtype=torch.float32))
+        (self.folder / "hf" / "tokenizer.json").write_text(bytes_and_mask())
+
+    def pooled(self, name, config):
+        """The published files of BERT have its pooler and its second head, and an old name of LayerNorm."""
+        torch.manual_seed(17)
+        config.vocab_size, config.pad_token_id = 258, 256
+        self.save(hf.BertForPreTraining(config))
+        path = self.folder / "hf" / "model.safetensors"
+        names = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+        tensors = load_file(path)
+        before = dict(tensors)
+        for new, old in names.items():
+            tensors = {key.replace(new, old): w for key, w in tensors.items()}
+        save_file(tensors, path, metadata={"format": "pt"})
+        (self.folder / "hf" / "tokenizer.json").write_text(bytes_and_mask())
+        self.loss_of_eval("hf")
+        self.must("export hf --to hf --out again --force")
+        after = load_file(self.folder / "again" / "model.safetensors")
+        same = before.keys() == after.keys() and all(torch.equal(w, after[key]) for key, w in before.items())
+        self.check(f"{name}: every tensor goes back", same, before.keys() ^ after.keys())
+        print(f"in   {name:24}{'BertForPreTraining':24} {len(after)} tensors", flush=True)
+
+
+def bytes_and_mask():
+    """The text of a tokenizer.json without merges. GPT-2 writes a byte as a letter that is visible."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    letters = {byte: chr(byte) for byte in visible} | {byte: chr(256 + i) for i, byte in enumerate(hidden)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE({letters[byte]: byte for byte in range(256)}, []))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<pad>", "[MASK]"])
+    return tokenizer.to_str()
 
 
 def byte_tokenizer():
@@ -550,6 +623,21 @@ NOT_OLDEST = {"olmo3", "lora-olmo3", "peft-olmo3", "in-olmo3", "peft-phi4-mini",
 KEYS_NOT_OLDEST = {(name, "attn_logit_softcapping") for name in ("gemma3", "gemma3-4b")}
 KEYS_NOT_OLDEST |= {(name, "rope_parameters") for name in ("gpt-neox", "pythia", "neox-linear")}
 
+MASKED = {
+    "bert": "--preset bert --tokenizer bpe:300", "roberta": "--preset roberta --tokenizer bpe:300",
+    "bert-relu": "--preset bert --activation relu",
+}
+MASKED_OWN = {
+    "masked-rope": "--objective mlm --position rope --window 9 --placement sandwich",
+    "masked-alibi": "--preset bert --position alibi --norm rmsnorm --attention-cap 2",
+    "masked-causal": "--objective mlm --attention causal",
+}
+ENCODER = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+MASKED_MADE = {
+    "bert": hf.BertConfig(**ENCODER, max_position_embeddings=T),
+    "roberta": hf.RobertaConfig(**ENCODER, max_position_embeddings=T + 2, type_vocab_size=1),
+    "xlm-roberta": hf.XLMRobertaConfig(**ENCODER, max_position_embeddings=T + 2, type_vocab_size=1),
+}
 JOBS = {n: lambda c, n=n, o=o: c.out(n, o, False) for n, o in CLASSES.items()}
 JOBS |= {n: lambda c, n=n, o=o: c.out(n, o, True) for n, o in OWN.items()}
 JOBS |= {f"lora-{n}": lambda c, n=n, o=o: c.adapters(n, o) for n, o in CLASSES.items()}
@@ -558,6 +646,11 @@ IN_PEFT = [n for n in MADE if n not in (*MIXTURES, "opt-narrow")]
 JOBS |= {f"peft-{n}": lambda c, n=n, i=i: c.adapters_in(n, MADE[n], i % 2 == 0) for i, n in enumerate(IN_PEFT)}
 JOBS |= {f"chat-{n}": lambda c, n=n, o=o: c.chat(n, o) for n, o in CHATS.items()}
 JOBS |= {f"in-{n}": lambda c, n=n, o=o: c.come_in(n, o) for n, o in MADE.items()}
+MASKED_JOBS = {n: lambda c, n=n, o=o: c.out(n, o, False) for n, o in MASKED.items()}
+MASKED_JOBS |= {n: lambda c, n=n, o=o: c.out(n, o, True) for n, o in MASKED_OWN.items()}
+MASKED_JOBS |= {f"in-{n}": lambda c, n=n, o=o: c.come_in(n, o) for n, o in MASKED_MADE.items()}
+MASKED_JOBS["in-bert-pooled"] = lambda c: c.pooled("bert-pooled", copy.deepcopy(MASKED_MADE["bert"]))
+JOBS |= MASKED_JOBS
 
 
 def one(program, name):
@@ -565,7 +658,7 @@ def one(program, name):
         print(f"skipped: {name}, which transformers {hf.__version__} computes wrong", flush=True)
         return 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        checks = Exchange(program, Path(folder))
+        checks = (Masked if name in MASKED_JOBS else Exchange)(program, Path(folder))
         try:
             JOBS[name](checks)
         except Exception as error:

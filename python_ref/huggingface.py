@@ -33,6 +33,8 @@ from layers.parameters import Parameters
 torch.set_num_threads(1)  # a fixed order of summation
 transformers.logging.set_verbosity_error()
 B, T = 2, 9
+# Of these, the first two rows.
+UNREAD = "model.decoder.embed_positions.weight", "roberta.embeddings.position_embeddings.weight"
 
 # ---- float64 throughout -------------------------------------------------------------------------------------
 
@@ -91,8 +93,8 @@ def positions(case, network):
             is_norm = suffix == "weight" and w.ndim == 1
             found[f"{ours}.{'gain' if is_norm else suffix}"] = transform(w, case.options)
     used = np.concatenate([w.ravel() for w in found.values()])
-    unread = where.get("model.decoder.embed_positions.weight", np.zeros((0, 0), int))[:2]  # OPT
-    assert np.array_equal(np.sort([*used, *unread.ravel()]), np.arange(at)), "a parameter is used twice, or never"
+    unread = [i for name in UNREAD if name in where for i in where[name][:2].ravel()]
+    assert np.array_equal(np.sort([*used, *unread]), np.arange(at)), "a parameter is used twice, or never"
     return found
 
 
@@ -217,7 +219,8 @@ def packed_rows(tokens, targets, begins, window):
 
 
 def logits_and_loss(network, batch):
-    logits = network(**batch.inputs, use_cache=False).logits
+    no_cache = {"use_cache": False} if network.can_generate() else {}
+    logits = network(**batch.inputs, **no_cache).logits
     return logits, F.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=-1)
 
 
@@ -321,7 +324,7 @@ def write(out, name, case, where, values, arrays, batch_of):
 def write_case(out, name, case):
     with double():
         random, where, values = drawn(case, name)
-    tokens = random.integers(0, case.options["vocab-size"], (B, T + 1)).astype(np.int32)
+    tokens = random.integers(case.first_token, case.options["vocab-size"], (B, T + 1)).astype(np.int32)
     write(out, name, case, where, values, {"tokens": tokens}, lambda: whole_rows(tokens))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 import transformers
+from transformers import AutoModelForMaskedLM as MaskedLM
 
 from huggingface import double
 
@@ -47,6 +48,7 @@ YARN = {
 WINDOW_FIRST = ["sliding_attention", "full_attention"]
 FALCON = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 16, "max_position_embeddings": 12}
 OPT = SMALL | {"ffn_dim": 12, "word_embed_proj_dim": 8}
+ROBERTA = {"max_position_embeddings": 14, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
 MOE = {"num_key_value_heads": 1, "num_experts_per_tok": 2}
 OTHERS = {
     "openai-gpt": transformers.OpenAIGPTConfig(n_layer=2, n_head=2, n_embd=8, n_positions=12),
@@ -100,9 +102,12 @@ OTHERS = {
     ),
     "olmoe": transformers.OlmoeConfig(**SMALL, num_experts=3, num_experts_per_tok=2),
 }
+MASKED = {"bert": transformers.BertConfig(**SMALL), "roberta": transformers.RobertaConfig(**SMALL | ROBERTA)}
+OTHERS |= MASKED
 for config in OTHERS.values():
     config.vocab_size = 31
-    config.bos_token_id = config.eos_token_id = config.pad_token_id = None
+    config.bos_token_id = config.eos_token_id = None
+    config.pad_token_id = 1 if config.model_type == "roberta" else None
 B, T = 2, 9
 
 # name: configuration, how the weights are stored, bytes of a shard
@@ -139,7 +144,8 @@ def stored_name(kind, name):
 
 def write(folder, config, dtype, shard):
     torch.manual_seed(17)
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    kind = MaskedLM if config in MASKED.values() else transformers.AutoModelForCausalLM
+    model = kind.from_config(config, dtype=torch.float32).eval()
     with torch.no_grad():
         for name, w in model.named_parameters():  # gains and biases too: 1 and 0 would hide that one is missing
             w.copy_(torch.randn_like(w) * 0.3 if w.ndim > 1 else w + torch.randn_like(w) * 0.2)
@@ -148,13 +154,12 @@ def write(folder, config, dtype, shard):
     model = model.to(dtype)
     model.save_pretrained(folder, max_shard_size=shard)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    tokens = torch.randint(config.vocab_size, (B, T + 1))
+    tokens = torch.randint(2 if kind is MaskedLM else 0, config.vocab_size, (B, T + 1))
     with double():  # angles and norms, too
-        exact = transformers.AutoModelForCausalLM.from_config(
-            config, attn_implementation="eager", experts_implementation="eager", dtype=torch.double
-        )
+        eager = {"attn_implementation": "eager", "dtype": torch.double}
+        exact = kind.from_config(config, **eager | ({} if kind is MaskedLM else {"experts_implementation": "eager"}))
         exact.eval().load_state_dict(model.state_dict())
-        logits = exact(input_ids=tokens[:, :-1], use_cache=False).logits
+        logits = exact(input_ids=tokens[:, :-1], **{} if kind is MaskedLM else {"use_cache": False}).logits
         loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()
     gradients = {}

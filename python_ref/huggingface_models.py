@@ -167,6 +167,27 @@ GPT_NEOX = {"embedding.token": "gpt_neox.embed_in"} | block("gpt_neox.layers.#",
     "ffn.norm_in": "post_attention_layernorm",
 }) | {"final_norm": "gpt_neox.final_layer_norm", "head": "lm_head"}  # fmt: skip
 
+
+def bert(name, positions, head):
+    return {
+        "embedding.token": f"{name}.embeddings.word_embeddings",
+        "embedding.position": (f"{name}.embeddings.position_embeddings", positions),
+        "embedding.token_type": f"{name}.embeddings.token_type_embeddings",
+        "embedding.norm": f"{name}.embeddings.LayerNorm",
+    } | block(f"{name}.encoder.layer.#", {
+        "attention.q": "attention.self.query", "attention.k": "attention.self.key",
+        "attention.v": "attention.self.value", "attention.o": "attention.output.dense",
+        "attention.norm_sum": "attention.output.LayerNorm", "ffn.up": "intermediate.dense",
+        "ffn.down": "output.dense", "ffn.norm_sum": "output.LayerNorm",
+    }) | head  # fmt: skip
+
+
+BERT_HEAD = {"transform": "transform.dense", "norm": "transform.LayerNorm"}
+BERT = bert("bert", same, {f"head.{k}": f"cls.predictions.{v}" for k, v in BERT_HEAD.items()})
+BERT |= {"head": "cls.predictions"}
+ROBERTA = bert("roberta", after(2), {"head.transform": "lm_head.dense", "head.norm": "lm_head.layer_norm"})
+ROBERTA |= {"head": "lm_head"}
+
 # ---- the models ---------------------------------------------------------------------------------------------
 
 # Our options as arguments of their configuration.
@@ -205,6 +226,7 @@ class Model:
     options: dict = field(default_factory=lambda: TINY)
     names: dict = field(default_factory=lambda: USUAL)
     more: dict = field(default_factory=dict)  # other arguments of their configuration
+    first_token: int = 0  # in batches; the tokens before it have a meaning
 
     @property
     def unit_offset(self):
@@ -220,7 +242,8 @@ class Model:
         sizes = {self.names[k]: v for k, v in self.options.items() if k in self.names}
         arguments = {k: v for k, v in sizes.items() if k in known} | self.more
         no_tokens = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"))  # padding would lose its gradient
-        config = self.kind(attn_implementation="eager", experts_implementation="eager", **no_tokens, **arguments)
+        eager = {"attn_implementation": "eager", "experts_implementation": "eager"}
+        config = self.kind(**eager | no_tokens | arguments)
         return self.model(config).eval()
 
 
@@ -236,6 +259,11 @@ def llama_like(
 
 MODELS = {
     "gpt1": Model(hf.OpenAIGPTConfig, hf.OpenAIGPTLMHeadModel, GPT1, SMALL, GPT),
+    "bert": Model(hf.BertConfig, hf.BertForMaskedLM, BERT),
+    "roberta": Model(
+        hf.RobertaConfig, hf.RobertaForMaskedLM, ROBERTA, first_token=2,
+        more={"max_position_embeddings": 14, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1},
+    ),
     "gpt2": Model(hf.GPT2Config, hf.GPT2LMHeadModel, GPT2, TINY, GPT),
     "gpt3": Model(hf.GPT2Config, hf.GPT2LMHeadModel, GPT2, TINY | {"hidden": 14}, GPT),  # except its banded layers
     "opt-350m": Model(

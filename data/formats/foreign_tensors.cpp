@@ -32,9 +32,10 @@ ModuleRow module_row(const Architecture& architecture, const TensorSpec& spec) {
   throw std::logic_error(std::string(architecture.model_class) + " has no module for " + spec.name);
 }
 
-std::string foreign_name(const ModuleRow& row, const TensorSpec& spec) {
+std::string foreign_name(const Architecture& architecture, const ModuleRow& row, const TensorSpec& spec) {
   std::string name = row.theirs;
   if (name.empty()) return spec.name;
+  if (name[0] == '^') name.replace(0, 1, architecture.prefix);
   fill_in(name, '#', spec.layer);
   fill_in(name, '@', expert_of(spec));
   if (row.bare) return name + (spec.leaf() == "weight" ? "" : "_" + spec.leaf());
@@ -55,7 +56,7 @@ ForeignTensors foreign_tensors(const Architecture& architecture, const Config& c
   ForeignTensors all;
   for (const TensorSpec& spec : layout.table()) {
     const ModuleRow row = module_row(architecture, spec);
-    ForeignTensor& tensor = all[foreign_name(row, spec)];
+    ForeignTensor& tensor = all[foreign_name(architecture, row, spec)];
     const bool has_numbers = std::string_view(row.theirs).find('@') != std::string_view::npos;
     const bool joins_experts = expert_of(spec) >= 0 && *row.theirs && !has_numbers;
     tensor.sources.push_back({spec, row.foreign_row});

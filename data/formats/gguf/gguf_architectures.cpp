@@ -343,9 +343,10 @@ const std::vector<Architecture>& rows() {
 
 // Suggests what to do with a model that no row can express.
 std::string other_way(const Config& config) {
-  const std::string hf = expressed(config).architecture.model_class;
+  const Architecture& row = expressed(config).architecture;
+  const std::string hf = row.model_class;
   return "; llama.cpp has more architectures, and --to hf writes " +
-         (hf == kModelingClass ? "any model, with its own code"
+         (row.model_type == std::string_view(kModelingType) ? "any model, with its own code"
                                : hf + ", which its convert_hf_to_gguf.py may know");
 }
 

@@ -16,9 +16,24 @@
 
 using nlohmann::json;
 
+namespace {
+
+// All fields of a class of ours, which is for models of this objective.
+ConfigField own_field(Objective objective) {
+  return {[=](Config& c, const json& file) {
+            c = read_modeling_config(file);
+            c.objective = objective;
+          },
+          write_modeling_config};
+}
+
+}  // namespace
+
 // ---- the classes -----------------------------------------------------------------------------------------
 
 const std::vector<Architecture>& architectures() {
+  static const std::vector<TiedCopy> kRobertaCopies = {{"lm_head.decoder.weight", "embedding.token.weight"},
+                                                       {"lm_head.decoder.bias", "head.bias"}};
   static const std::vector<Architecture> rows = {
       // model_type, class, preset, always biased, config.json, tensors
       {"gpt2", "GPT2LMHeadModel", "gpt2", true, kGpt2Fields, kGpt2Modules},
@@ -38,6 +53,14 @@ const std::vector<Architecture>& architectures() {
       {"gemma2", "Gemma2ForCausalLM", "gemma2", false, kGemma2Fields, kSandwichModules},
       {"gemma3_text", "Gemma3ForCausalLM", "gemma3", false, kGemma3Fields, kSandwichModules},
       {"openai-gpt", "OpenAIGPTLMHeadModel", "gpt1", true, kGpt1Fields, kGpt1Modules},
+      {"bert", "BertForMaskedLM", "bert", true, kBertFields, kBertModules, json::object(), "bert",
+       {{"cls.predictions.decoder.weight", "embedding.token.weight"}, {"cls.predictions.decoder.bias", "head.bias"}}},
+      {"roberta", "RobertaForMaskedLM", "roberta", true, kRobertaFields, kRobertaModules, json::object(), "roberta",
+       kRobertaCopies},
+      {"xlm-roberta", "XLMRobertaForMaskedLM", "roberta", true, kRobertaFields, kRobertaModules, json::object(),
+       "roberta", kRobertaCopies},
+      {"camembert", "CamembertForMaskedLM", "roberta", true, kRobertaFields, kRobertaModules, json::object(),
+       "roberta", kRobertaCopies},
       {"gpt_bigcode", "GPTBigCodeForCausalLM", "gpt2", true, kGptBigcodeFields, kGptBigcodeModules},
       {"opt", "OPTForCausalLM", "opt-350m", true, kOptFields, kOptModules},
       {"bloom", "BloomForCausalLM", "bloom", true, kBloomFields, kBloomModules},
@@ -58,8 +81,8 @@ const std::vector<Architecture>& architectures() {
       {"gemma", "GemmaForCausalLM", "gemma2", false, kGemmaFields, kLlamaModules},
       {"stablelm", "StableLmForCausalLM", "llama", false, kStablelmFields, kLlamaModules},
       {"starcoder2", "Starcoder2ForCausalLM", "gpt2", true, kStarcoder2Fields, kStarcoder2Modules},
-      {kModelingType, kModelingClass, "gpt2", false,
-       {{[](Config& c, const json& file) { c = read_modeling_config(file); }, write_modeling_config}}, {}},
+      {kModelingType, kMaskedModelingClass, "bert", false, {own_field(Objective::mlm)}, {}, {{"objective", "mlm"}}},
+      {kModelingType, kModelingClass, "gpt2", false, {own_field(Objective::lm)}, {}},
   };
   return rows;
 }
@@ -175,7 +198,8 @@ Expressed expressed(const Config& config, const std::vector<Architecture>& rows,
     const std::vector<std::string> lost = losses(row, c);
     if (lost.empty())
       return {row, resolve(c), nearest ? nearest->model_class + (" has no " + fewest.front()) : ""};
-    if (nearest && lost.size() >= fewest.size()) continue;
+    const bool own = row.model_type == std::string_view(kModelingType);  // of the other objective
+    if (own || (nearest && lost.size() >= fewest.size())) continue;
     nearest = &row;
     fewest = lost;
   }

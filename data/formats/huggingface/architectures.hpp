@@ -10,6 +10,11 @@
 #include "class_fields.hpp"
 #include "class_modules.hpp"
 
+// A tensor that a file may hold a second time: a tied one of ours.
+struct TiedCopy {
+  const char *theirs, *ours;
+};
+
 struct Architecture {
   const char *model_type, *model_class;
   const char* preset;   // our preset with the same wiring
@@ -17,6 +22,8 @@ struct Architecture {
   ConfigFields fields;  // the rest of the Config is the preset's
   Modules modules;      // if empty, our names
   nlohmann::json variant = nlohmann::json::object();  // values in config.json that tell rows with one model_type apart
+  const char* prefix = "";  // what '^' stands for in the names of tensors
+  std::vector<TiedCopy> copies = {{"lm_head.weight", "embedding.token.weight"}};
 };
 const std::vector<Architecture>& architectures();
 const Architecture* find_architecture(const nlohmann::json& file);  // by its config.json; or null
@@ -35,6 +42,7 @@ struct Expressed {
   std::string why;  // why not the nearest earlier row: "LlamaForCausalLM has no --logit-cap 3 (it has 0)"; or ""
 };
 // Throws std::invalid_argument that names the option that the nearest row cannot express. `kind` is what errors call a
-// row. The last row of architectures() expresses every Config.
+// row. The last two rows of architectures() express every
+// Config.
 Expressed expressed(const Config& config, const std::vector<Architecture>& rows = architectures(),
                     const std::string& kind = "model class of transformers");

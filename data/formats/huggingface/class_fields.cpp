@@ -321,6 +321,25 @@ ConfigFields gptj_fields(const ConfigFields& more) {
                           more));
 }
 
+// RoBERTa's positions begin at 2, after that of the padding.
+ConfigField context_behind_two() {
+  constexpr const char* kKey = "max_position_embeddings";
+  return {[=](Config& c, const json& file) {
+            size(kKey, &Config::context).read(c, file);
+            c.context -= 2;
+            if (c.context < 1) refuse_key(kKey, "is less than 3");
+          },
+          [=](json& file, const Config& c) { file[kKey] = c.context + 2; }};
+}
+
+ConfigFields bert_fields(const ConfigFields& more) {
+  return usual_fields(concat({size("intermediate_size", &Config::hidden),
+                              size("type_vocab_size", &Config::token_types, 2), epsilon("layer_norm_eps", 1e-12),
+                              fixed("tie_word_embeddings", true), fixed("position_embedding_type", "absolute"),
+                              fixed("is_decoder", false), fixed("add_cross_attention", false)},
+                             more));
+}
+
 }  // namespace
 
 void like_gemma(Config& c) {
@@ -455,6 +474,12 @@ const ConfigFields kGptNeoFields =
        c.attention_scale = 1;
        c.qkv_bias = false;
      })};
+
+const ConfigFields kBertFields =
+    bert_fields({size("max_position_embeddings", &Config::context), activation("hidden_act", "gelu")});
+
+const ConfigFields kRobertaFields =
+    bert_fields({context_behind_two(), fixed("hidden_act", "gelu"), fixed("pad_token_id", 1)});
 
 const ConfigFields kGpt1Fields =
     gpt_sizes({kFourfold, epsilon("layer_norm_epsilon", 1e-5), activation("afn", "gelu", kGpt1Activations),

@@ -53,7 +53,7 @@ size_t of_group(size_t r, const Config& c) {
 template <int part>
 size_t of_pair(size_t r, const Config&) { return 2 * r + part; }
 
-// OPT never uses its first two positions.
+// OPT and RoBERTa never use their first two positions.
 size_t behind_two(size_t r, const Config&) { return r + 2; }
 
 Modules concat(Modules a, const Modules& b) {
@@ -87,6 +87,23 @@ Modules falcon_modules(const Modules& norms) {
                  {"final_norm", "transformer.ln_f"},
                  {"head", "lm_head"}},
                 norms);
+}
+
+Modules bert_modules(const Modules& own) {
+  return concat({{"embedding.token", "^.embeddings.word_embeddings"},
+                 {"embedding.token_type", "^.embeddings.token_type_embeddings"},
+                 {"embedding.norm", "^.embeddings.LayerNorm"},
+                 {"block.#.attention.q", "^.encoder.layer.#.attention.self.query"},
+                 {"block.#.attention.k", "^.encoder.layer.#.attention.self.key"},
+                 {"block.#.attention.v", "^.encoder.layer.#.attention.self.value"},
+                 {"block.#.attention.o", "^.encoder.layer.#.attention.output.dense"},
+                 {"block.#.attention.norm_sum", "^.encoder.layer.#.attention.output.LayerNorm"},
+                 {"block.#.ffn.up", "^.encoder.layer.#.intermediate.dense"},
+                 {"block.#.ffn.down", "^.encoder.layer.#.output.dense"},
+                 {"block.#.ffn.norm_sum", "^.encoder.layer.#.output.LayerNorm"},
+                 {"pooler", "^.pooler.dense"},
+                 {"next_sentence", "cls.seq_relationship"}},
+                own);
 }
 
 // Names of the two norms of a block.
@@ -243,6 +260,17 @@ const Modules kOptModules = {
     {"head.project", "model.decoder.project_out"},
     {"head", "lm_head"},
 };
+
+const Modules kBertModules =
+    bert_modules({{"embedding.position", "^.embeddings.position_embeddings"},
+                  {"head.transform", "cls.predictions.transform.dense"},
+                  {"head.norm", "cls.predictions.transform.LayerNorm"},
+                  {"head", "cls.predictions"}});
+const Modules kRobertaModules =
+    bert_modules({{"embedding.position", "^.embeddings.position_embeddings", behind_two, false, 2},
+                  {"head.transform", "lm_head.dense"},
+                  {"head.norm", "lm_head.layer_norm"},
+                  {"head", "lm_head"}});
 
 // GPT-2's names, but the matrices are not transposed (nn.Linear).
 const Modules kGptBigcodeModules = [] {

@@ -17,7 +17,8 @@ size_t behind_gate(size_t r, const Config& config);
 // We rotate the pairs (i, i + R/2) of the first R channels of a head; GLM and Llama's own programs rotate (2i, 2i + 1).
 size_t of_neighbors(size_t r, const Config& config);
 
-// Our module and its name in transformers. '#' stands for the layer's number and '@' for the expert's. If only our name
+// Our module and its name in transformers. '#' stands for the layer's number, '@' for the expert's, and '^' for the
+// first word of the class's names. If only our name
 // has '@', their tensor holds the matrices of all experts.
 struct ModuleRow {
   const char *ours, *theirs;
@@ -32,7 +33,7 @@ inline constexpr int kCodegenParts = 4;  // of its joined matrix of q, v and k
 
 // Some are of several classes: Llama's and its relatives', Qwen3-MoE's and OLMoE's, Command R's two. "Reordered" has
 // the norms of OLMo 2 and 3, "sandwich" those of Gemma 2 and 3.
-extern const Modules kBloomModules, kCodegenModules, kCohereModules, kFalcon7bModules, kFalcon40bModules,
+extern const Modules kBertModules, kBloomModules, kCodegenModules, kCohereModules, kFalcon7bModules, kFalcon40bModules,
     kGlmModules, kGlm4Modules, kGpt1Modules, kGpt2Modules, kGptBigcodeModules, kGptjModules, kGptNeoModules,
     kGptNeoxModules, kGptOssModules, kLlamaModules, kMixtralModules, kNanochatModules, kQwen3MoeModules,
-    kReorderedModules, kSandwichModules, kOptModules, kPhiModules, kPhi3Modules, kStarcoder2Modules;
+    kReorderedModules, kRobertaModules, kSandwichModules, kOptModules, kPhiModules, kPhi3Modules, kStarcoder2Modules;

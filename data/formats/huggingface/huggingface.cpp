@@ -18,6 +18,7 @@
 #include "data/strings/errors.hpp"
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
+#include "data/text/masking.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/character_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
@@ -32,7 +33,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *kConfig = "/config.json", *kWeights = "/model.safetensors", *kTokenizer = "train_gpt_tokenizer";
-constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kNoTokenizer =
     "; no tokenizer.json: transformers needs the tokenizer.model of the run in the same folder";
 constexpr size_t kLargestConfig = 64 << 20;  // bytes; the file may hold a character vocabulary
@@ -51,20 +51,38 @@ HeldTensors held_in(const std::string& folder) {
   return held;
 }
 
+void rename(HeldTensors& held, const std::string& from, const std::string& to) {
+  if (auto found = held.extract(from); !found.empty()) {
+    found.key() = to;
+    held.insert(std::move(found));
+  }
+}
+
+// The name of a tensor of a LayerNorm in BERT's first programs, or "".
+std::string first_name(const std::string& name) {
+  for (const auto& [now, then] : {std::pair("weight", "gamma"), {"bias", "beta"}})
+    if (name.ends_with(std::string("LayerNorm.") + now)) return name.substr(0, name.rfind('.') + 1) + then;
+  return "";
+}
+
 // Files of a model without its head have names without the first word: "h.0.ln_1.weight".
 void complete_names(HeldTensors& held, const ForeignTensors& wanted) {
   for (const auto& [name, tensor] : wanted)
-    if (!held.contains(name))
-      if (auto found = held.extract(name.substr(name.find('.') + 1)); !found.empty()) {
-        found.key() = name;
-        held.insert(std::move(found));
-      }
+    for (const std::string& other : {name.substr(name.find('.') + 1), first_name(name)})
+      if (!held.contains(name)) rename(held, other, name);
+}
+
+// Files may have the layers of BERT that predict no token.
+Pooler pooler_in(const HeldTensors& held, const Architecture& architecture) {
+  if (!held.contains(std::string(architecture.prefix) + ".pooler.dense.weight")) return Pooler::none;
+  return held.contains("cls.seq_relationship.weight") ? Pooler::next_sentence : Pooler::dense;
 }
 
 // True for constants that older versions stored.
 bool is_constant(const std::string& name) {
   constexpr std::string_view kConstants[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
-                                             ".attention.masked_bias", ".rotary_emb.inv_freq"};
+                                             ".attention.masked_bias", ".rotary_emb.inv_freq",
+                                             ".embeddings.position_ids"};
   return std::any_of(std::begin(kConstants), std::end(kConstants), [&](auto end) { return name.ends_with(end); });
 }
 
@@ -102,10 +120,10 @@ Config read_config(const std::string& path, const json& file, const Architecture
   });
 }
 
-// The tensor of the token embedding.
-const HeldTensor& embedding_of(const HeldTensors& held, const ForeignTensors& wanted) {
-  const auto found = std::ranges::find_if(
-      wanted, [](const auto& row) { return row.second.sources[0].spec.name == "embedding.token.weight"; });
+// The tensor that has this name here.
+const HeldTensor& tensor_of(const std::string& ours, const HeldTensors& held, const ForeignTensors& wanted) {
+  const auto found =
+      std::ranges::find_if(wanted, [&](const auto& row) { return row.second.sources[0].spec.name == ours; });
   return held.at(found->first);
 }
 
@@ -123,10 +141,12 @@ class HuggingFaceModel : public ForeignModel {
     const json file = read_json(folder + kConfig, kLargestConfig);
     config_ = read_config(folder + kConfig, file, architecture_);
     tokenizer_ = file.value(kTokenizer, json());
+    config_.pooler = pooler_in(held_, *architecture_);
     wanted_ = foreign_tensors(*architecture_, config_);
     complete_names(held_, wanted_);
     std::erase_if(held_, [&](const auto& row) { return !wanted_.contains(row.first) && is_constant(row.first); });
-    if (config_.tied) tied_head_ = held_.extract(kHead);
+    for (const TiedCopy& copy : architecture_->copies)
+      if (config_.tied) copies_[copy.ours] = held_.extract(copy.theirs);
     require_tensors(folder, kConfig + 1, held_, wanted_);
   }
 
@@ -140,14 +160,14 @@ class HuggingFaceModel : public ForeignModel {
   void load(const TensorPlaces& to) const override;
 
  private:
-  void check_tied_head() const;
+  void check_copies() const;
 
   std::string folder_;
   const Architecture* architecture_ = nullptr;
   Config config_;
   json tokenizer_;  // what write_huggingface() stored, or null
   HeldTensors held_;
-  HeldTensors::node_type tied_head_;  // a copy of tied weights, if there is one
+  std::map<std::string, HeldTensors::node_type> copies_;  // of tied tensors, by our names; some are empty
   ForeignTensors wanted_;
 };
 
@@ -179,16 +199,16 @@ NumberType HuggingFaceModel::numbers() const {
   return all(kBfloat16) ? NumberType::bf16 : all(kFloat16) ? NumberType::fp16 : NumberType::fp32;
 }
 
-// Throws if the two tied matrices differ: transformers does not tie such matrices, whatever config.json says.
-void HuggingFaceModel::check_tied_head() const {
-  const HeldTensor& head = tied_head_.mapped();
-  if (!equal_numbers(head, embedding_of(held_, wanted_)))
-    throw std::runtime_error(head.file + " holds another " + kHead + " than the embedding, and " +
-                             folder_ + kConfig + " ties the two: set tie_word_embeddings to false there");
+// Throws if two tied tensors differ: transformers does not tie such tensors, whatever config.json says.
+void HuggingFaceModel::check_copies() const {
+  for (const auto& [ours, copy] : copies_)
+    if (!copy.empty() && !equal_numbers(copy.mapped(), tensor_of(ours, held_, wanted_)))
+      throw std::runtime_error(copy.mapped().file + " holds another " + copy.key() + " than the tensor that it repeats, " +
+                               "and " + folder_ + kConfig + " ties the two: set tie_word_embeddings to false there");
 }
 
 void HuggingFaceModel::load(const TensorPlaces& to) const {
-  if (!tied_head_.empty()) check_tied_head();
+  check_copies();
   load_tensors(to, folder_, held_, wanted_, config_);
 }
 
@@ -253,7 +273,8 @@ std::string tokenizer_text(const Tokenizer& tokenizer) {
 
 // Returns the number of the token that ends a document, or null.
 json end_of_text(const Tokenizer& tokenizer) {
-  if (!tokenizer.added().empty()) return tokenizer.special(tokenizer.added()[0]);
+  for (const std::string& name : tokenizer.added())
+    if (name != kMaskName) return tokenizer.special(name);
   if (tokenizer.bpe())
     for (const SpecialToken& special : tokenizer.bpe()->tables().special)
       if (special.name == kEndOfText) return special.token;
@@ -282,6 +303,7 @@ json tokenizer_config(const ExportedModel& exported, int context) {
                  {"model_max_length", context}};
   for (const auto& [name, token] : {std::pair("bos_token", begin_of(tokenizer)), {"eos_token", end_of(exported)}})
     if (!token.is_null()) config[name] = tokenizer.name_of_special(token);
+  if (const std::string mask = mask_name(tokenizer); !mask.empty()) config["mask_token"] = mask;
   if (!exported.chat_template.empty()) config["chat_template"] = exported.chat_template;
   return config;
 }
@@ -313,7 +335,7 @@ void write_tokenizer(const std::string& folder, const ExportedModel& exported, i
     write_json(folder + "/tokenizer_config.json", tokenizer_config(exported, context));
 }
 
-bool is_ours(const Architecture& architecture) { return std::string_view(architecture.model_class) == kModelingClass; }
+bool is_ours(const Architecture& architecture) { return std::string_view(architecture.model_type) == kModelingType; }
 
 bool has_pieces(const CompanionFiles& companions) {
   return companions.contains("tokenizer.model") || companions.contains("spiece.model");
@@ -321,8 +343,8 @@ bool has_pieces(const CompanionFiles& companions) {
 
 std::string described(const Expressed& as) {
   if (!is_ours(as.architecture)) return std::string(as.architecture.model_class) + " of transformers";
-  return std::string(kModelingClass) + " of " + kModelingFile + " (load it with trust_remote_code=True; " + as.why +
-         ")";
+  return std::string(as.architecture.model_class) + " of " + kModelingFile +
+         " (load it with trust_remote_code=True; " + as.why + ")";
 }
 
 // All classes, beginning with this one. A model may fit several, and goes back as the one that it came as.

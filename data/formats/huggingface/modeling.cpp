@@ -88,7 +88,9 @@ std::string modeling_text() { return kText + 1; }  // skips the line break that 
 
 void write_modeling_config(json& file, const Config& c) {
   const std::string module = "modeling_train_gpt.";
-  file["auto_map"] = {{"AutoConfig", module + "TrainGPTConfig"}, {"AutoModelForCausalLM", module + kModelingClass}};
+  file["auto_map"] = {{"AutoConfig", module + "TrainGPTConfig"}};
+  if (c.objective == Objective::lm) file["auto_map"]["AutoModelForCausalLM"] = module + kModelingClass;
+  else file["auto_map"]["AutoModelForMaskedLM"] = module + kMaskedModelingClass;
   for (const Field& field : model_fields())
     if (const std::string key = key_of(field); !key.empty())
       file[key] = std::visit([&](const auto& member) { return exported(c, member); }, field.member);

@@ -1,6 +1,7 @@
 #pragma once
-// Our own model class for Hugging Face's transformers: modeling_train_gpt.py, in plain PyTorch. It computes every
-// Config, so a model without a class in transformers is exported with its code.
+// Our own model classes for Hugging Face's transformers: modeling_train_gpt.py, in plain PyTorch. One computes every
+// Config that predicts the next token, the other those that predict masked tokens. So a model without a class in
+// transformers is exported with its code.
 
 #include <string>
 
@@ -9,7 +10,7 @@
 #include "layers/config/config.hpp"
 
 inline constexpr const char *kModelingFile = "modeling_train_gpt.py", *kModelingType = "train_gpt",
-                            *kModelingClass = "TrainGPTForCausalLM";
+                            *kModelingClass = "TrainGPTForCausalLM", *kMaskedModelingClass = "TrainGPTForMaskedLM";
 
 // The text of the file, which the Makefile compiles into the program.
 std::string modeling_text();

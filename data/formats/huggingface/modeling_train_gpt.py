@@ -1,6 +1,6 @@
 """A model that train_gpt trained, as plain PyTorch, for Hugging Face's transformers 5.
 
-    model = AutoModelForCausalLM.from_pretrained("FOLDER", trust_remote_code=True)
+    model = AutoModelForCausalLM.from_pretrained("FOLDER", trust_remote_code=True)  # or AutoModelForMaskedLM
 
 config.json says which norm the model uses, where it goes, and everything else. Tensors have train_gpt's names. The file
 computes logits, the loss of labels, and generates with or without a cache. It has no dropout and no padding: all rows
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import DynamicCache, GenerationMixin, PreTrainedModel
 from transformers.configuration_utils import PreTrainedConfig
-from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.modeling_outputs import CausalLMOutputWithPast, MaskedLMOutput
 
 ACTIVATIONS = {
     "gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu, "silu": F.silu,
@@ -170,9 +170,11 @@ class Attention(Branch):
         self.o = nn.Linear(H * D, C, bias=config.o_bias)
 
     def scores(self, q, k, first):
-        """(B,H,T,S); a query does not see later keys, nor those `window` or more tokens back."""
+        """(B,H,T,S); a query does not see keys `window` or more tokens away, nor later ones if attention is causal."""
         c, T, S = self.config, q.shape[2], k.shape[2]
         distance = torch.arange(first, first + T)[:, None] - torch.arange(S)  # from query to key
+        if c.attention == "bidirectional":
+            distance = distance.abs()
         scores = c.attention_scale * (q @ k.transpose(2, 3))
         if c.attention_cap > 0:
             scores = c.attention_cap * torch.tanh(scores / c.attention_cap)
@@ -332,6 +334,7 @@ class Embedding(nn.Module):
         self.kind, self.scale, self.context = config.position, config.embedding_scale, config.max_position_embeddings
         self.token = nn.Embedding(config.vocab_size, E)
         self.project = nn.Linear(E, C, bias=False) if E != C else nn.Identity()
+        self.token_type = nn.Embedding(config.token_types, C) if config.token_types else None
         self.position = nn.Embedding(self.context, C) if self.kind == "learned" else None
         self.norm = Norm(config, C) if config.embedding_norm else nn.Identity()
 
@@ -346,6 +349,8 @@ class Embedding(nn.Module):
             C = x.shape[-1]
             angle = t.double()[:, None] * 10000 ** (-torch.arange(0, C, 2, dtype=torch.float64) / C)
             x = x + torch.stack((angle.sin(), angle.cos()), -1).flatten(1)[:, :C].to(x)
+        if self.token_type is not None:  # every token has the first type
+            x = x + self.token_type.weight[0]
         return self.norm(x)
 
 
@@ -355,19 +360,25 @@ class Head(nn.Module):
     def __init__(self, config):
         super().__init__()
         V, C, E = config.vocab_size, config.hidden_size, config.embedding_channels
+        self.transform = nn.Linear(C, C, bias=config.bias) if config.head_transform else None
+        self.norm = Norm(config, C) if config.head_transform else None
+        self.kind = config.activation
         self.project = nn.Linear(C, E, bias=False) if E != C else nn.Identity()
         self.weight = None if config.tie_word_embeddings else nn.Parameter(torch.zeros(V, E))
         self.bias = nn.Parameter(torch.zeros(V)) if config.head_bias else None
         self.scale, self.cap = config.logit_scale, config.logit_cap
 
     def forward(self, x, embedding):
+        if self.transform is not None:
+            x = self.norm(ACTIVATIONS[self.kind](self.transform(x)))
         logits = self.scale * F.linear(self.project(x), embedding if self.weight is None else self.weight, self.bias)
         return self.cap * torch.tanh(logits / self.cap) if self.cap > 0 else logits
 
 
-class TrainGPTForCausalLM(PreTrainedModel, GenerationMixin):
+class TrainGPT(PreTrainedModel):
     config_class = TrainGPTConfig
     accepts_loss_kwargs = False  # the loss is a mean: a Trainer that accumulates gradients must divide it
+    causal = True
 
     def __init__(self, config):
         super().__init__(config)
@@ -391,7 +402,9 @@ class TrainGPTForCausalLM(PreTrainedModel, GenerationMixin):
         if attention_mask is not None and not attention_mask.all():
             raise ValueError("padding and static caches are not supported: make all rows of a batch equally long")
         cache = past_key_values if cache is None else cache
-        if cache is None and use_cache:
+        if cache is not None and not self.causal:
+            raise ValueError("a model of masked tokens has no use for a cache")
+        if cache is None and use_cache and self.causal:
             cache = DynamicCache()
         first = 0 if cache is None else cache.get_seq_length()
         for positions in position_ids, cache_position:
@@ -404,5 +417,18 @@ class TrainGPTForCausalLM(PreTrainedModel, GenerationMixin):
         logits = self.head(self.final_norm(x), self.embedding.token.weight)
         loss = None
         if labels is not None:
-            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+            shift = 1 if self.causal else 0  # the label of a token is the next one, or itself
+            loss = F.cross_entropy(logits[:, : logits.shape[1] - shift].flatten(0, 1), labels[:, shift:].flatten())
+        return self.output(loss, logits, cache)
+
+
+class TrainGPTForCausalLM(TrainGPT, GenerationMixin):
+    def output(self, loss, logits, cache):
         return CausalLMOutputWithPast(loss=loss, logits=logits, **{CACHE: cache})
+
+
+class TrainGPTForMaskedLM(TrainGPT):
+    causal = False
+
+    def output(self, loss, logits, cache):
+        return MaskedLMOutput(loss=loss, logits=logits)
