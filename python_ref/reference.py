@@ -434,6 +434,16 @@ def cross_entropy_cases(out):
     case.gradient("dlogits", torch.autograd.grad(mean + 0.1 * (z * z).mean(), logits)[0])
     case.close()
 
+    case = Case(out, "cross_entropy", "label-smoothing", N=9, V=17, smoothing=0.1, counted=8)
+    logits = case.normal("logits", 9, 17, mean=1.0, deviation=2.0)
+    targets = case.ints("targets", [3, 0, 16, -1, 5, 5, 9, 2, 11])
+    losses, mean = cross_entropy.forward(logits, targets)
+    smoothed = F.cross_entropy(logits, targets.long(), ignore_index=-1, label_smoothing=0.1)
+    case.numbers["mean"] = mean.item()
+    case.expect(losses=losses)
+    case.gradient("dlogits", torch.autograd.grad(smoothed, logits)[0])
+    case.close()
+
 
 # The shapes are wide, tall, square and a vector, which Muon does not take.
 MUON = {"momentum": 0.95, "nesterov": True, "weight_decay": 0.1}

@@ -13,10 +13,10 @@ struct Result {
   std::vector<float> losses, dlogits;
 };
 
-Result run(const std::vector<float>& logits, const std::vector<int>& targets, float scale, float z_loss = 0) {
+Result run(const std::vector<float>& logits, const std::vector<int>& targets, float scale, LogitLimits limits = {}) {
   const int N = targets.size(), V = logits.size() / targets.size();
   Result r{garbage(N), garbage(logits.size())};
-  cross_entropy(r.losses.data(), r.dlogits.data(), logits.data(), targets.data(), scale, N, V, {.z_loss = z_loss});
+  cross_entropy(r.losses.data(), r.dlogits.data(), logits.data(), targets.data(), scale, N, V, limits);
   return r;
 }
 
@@ -33,8 +33,10 @@ TEST_CASE("cross-entropy agrees with PyTorch", "[cross_entropy]") {
   for (const std::string& name : Reference::cases("cross_entropy")) {
     const Reference ref("cross_entropy", name);
     const float scale = static_cast<float>(1 / ref.number("counted"));
-    const float z_loss = name == "z-loss" ? static_cast<float>(ref.number("z_loss")) : 0;
-    const Result r = run(ref.floats("logits"), ref.ints("targets"), scale, z_loss);
+    LogitLimits limits;
+    if (name == "z-loss") limits.z_loss = static_cast<float>(ref.number("z_loss"));
+    if (name == "label-smoothing") limits.smoothing = static_cast<float>(ref.number("smoothing"));
+    const Result r = run(ref.floats("logits"), ref.ints("targets"), scale, limits);
     check_close("cross_entropy/" + name + "/losses", r.losses, ref.doubles("losses"), kTolerance);
     check_close("cross_entropy/" + name + "/dlogits", r.dlogits, ref.doubles("dlogits"), kTolerance,
                 ref.scale("dlogits"));

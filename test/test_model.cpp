@@ -111,23 +111,24 @@ TEST_CASE("ten steps of AdamW with clipping agree with PyTorch", "[model][optimi
   }
 }
 
-TEST_CASE("the z-loss is in the gradient and not in the loss", "[model][cross_entropy]") {
+TEST_CASE("z-loss and label smoothing are in the gradient and not in the loss", "[model][cross_entropy]") {
   Config config;
   config.n_layer = 1, config.n_head = 2, config.channels = 16, config.context = 8, config.vocab_size = 67;
   const std::vector<int> tokens = random_ints(16, 1, 67), targets = random_ints(16, 2, 67);
-  const auto pass = [&](float z_loss) {
-    config.z_loss = z_loss;
+  const auto pass = [&](float z_loss, float smoothing) {
+    config.z_loss = z_loss, config.label_smoothing = smoothing;
     Model model = started(config);
     const Activations a = allocate_activations(model.config, 2, 8, true);
     const Batch batch{tokens.data(), targets.data(), 2, 8};
     const double loss = model_loss_and_gradients(model, a, batch, 1, {});
     return std::tuple{loss, model_loss(model, a, batch), gradient_norm(model.gradients.get(), model.table)};
   };
-  const auto [loss, evaluated, norm] = pass(0);
-  const auto [other_loss, other_evaluated, other_norm] = pass(.1f);
-  CHECK(loss == other_loss);
-  CHECK(evaluated == other_evaluated);
-  CHECK(norm != other_norm);
+  const auto [loss, evaluated, norm] = pass(0, 0);
+  for (const auto& [other_loss, other_evaluated, other_norm] : {pass(.1f, 0), pass(0, .1f)}) {
+    CHECK(loss == other_loss);
+    CHECK(evaluated == other_evaluated);
+    CHECK(norm != other_norm);
+  }
 }
 
 TEST_CASE("training is the same for any number of threads", "[model][long]") {

@@ -360,6 +360,11 @@ TEST_CASE("the learning-rate schedules: warmup, decay, constant", "[optimizer]")
     CHECK(schedule.at(109, steps) == Approx(falls ? .2 : 1).margin(.01));
     if (falls) CHECK(schedule.at(1000, steps) == Approx(.2));
   }
+  schedule.schedule = Schedule::inverse_sqrt;
+  CHECK(schedule.at(9, steps) == Approx(10 / 11.));
+  CHECK(schedule.at(10, steps) == 1);
+  CHECK(schedule.at(43, steps) == Approx(.5));    // 11/44 is a quarter
+  CHECK(schedule.at(1099, steps) == Approx(.1));  // it goes on, below min_lr
   schedule.schedule = Schedule::wsd;
   CHECK(schedule.at(9, steps) == Approx(10 / 11.));
   for (const int step : {10, 60, 98}) CHECK(schedule.at(step, steps) == 1);

@@ -329,6 +329,19 @@ TEST_CASE("textbook z-loss is certified", "[textbook]") {
   });
 }
 
+TEST_CASE("textbook label smoothing is certified", "[textbook]") {
+  const int N = 5, V = 7;
+  const std::vector<int> targets = {3, kIgnore, 0, 6, 3};
+  const Tensors<double> logits = {random_doubles(N * V, 1, 0, 2)};
+  Doubles g(N * V);
+  textbook::smoothing_backward(g.data(), targets.data(), .1, .7, N, V);
+  certify("label smoothing", logits, {g}, Doubles(N, .7), [&](const auto& t) {
+    std::vector<number_of<decltype(t)>> losses(N);
+    textbook::smoothing_forward(losses.data(), t[0].data(), targets.data(), .1, N, V);
+    return losses;
+  });
+}
+
 TEST_CASE("the power series of erf agrees with the standard library", "[textbook]") {
   for (double x = -6; x <= 6; x += .01) {
     CHECK(textbook::erf(Complex(x)).real() == Approx(std::erf(x)).epsilon(1e-13));

@@ -32,7 +32,7 @@ TEST_CASE("the textbook's training step agrees with the fast one", "[textbook][o
   Config config;
   config.n_layer = 2, config.n_head = 2, config.channels = 12, config.context = 7, config.vocab_size = 13;
   config.norm = NormKind::batchnorm, config.position = Position::rope, config.dropout = .2f;
-  config.z_loss = .01f, config.logit_scale = 1.5f;
+  config.z_loss = .01f, config.label_smoothing = .1f, config.logit_scale = 1.5f, config.logit_cap = 9;
   const RunOptimizer by = GENERATE(from_range(run_optimizers()));
   INFO(by.name);
   const double lr = by.name == std::string_view("adamw") ? .05 : by.name == std::string_view("lion") ? .003 : .01;

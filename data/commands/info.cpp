@@ -39,7 +39,7 @@ std::string rate_text(const TrainOptions& o) {
   if (o.rate.warmup_percent > 0) text += format(" after a warm-up of %g%% of the steps", o.rate.warmup_percent);
   else if (o.rate.warmup > 0) text += " after " + std::to_string(o.rate.warmup) + " warm-up steps";
   text += std::string(", ") + name_of(kSchedules, o.rate.schedule);
-  if (o.rate.schedule != Schedule::constant) text += format(" to %g", o.rate.min_lr);
+  if (has_end(o.rate.schedule)) text += format(" to %g", o.rate.min_lr);
   return o.optimizer->rows.front() == &kAdamW ? text : text + ", " + o.optimizer->title;
 }
 

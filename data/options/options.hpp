@@ -17,7 +17,7 @@ inline constexpr double kLargest = 1e15;
 
 inline constexpr Named<Schedule> kSchedules[] = {
     {Schedule::cosine, "cosine"}, {Schedule::linear, "linear"}, {Schedule::constant, "constant"},
-    {Schedule::wsd, "wsd"}};
+    {Schedule::wsd, "wsd"},       {Schedule::inverse_sqrt, "inverse-sqrt"}};
 inline constexpr Named<MuonScale> kMuonScales[] = {{MuonScale::rms, "rms"}, {MuonScale::spectral, "spectral"}};
 inline constexpr Named<PolarIteration> kPolarIterations[] = {{PolarIteration::newton_schulz, "newton-schulz"},
                                                               {PolarIteration::polar_express, "polar-express"}};

@@ -20,8 +20,8 @@ TrainNeed read_by(bool Optimizer::*option) {
   return {[option](const TrainOptions& o) { return o.optimizer->reads(option); }, nullptr, "with {optimizer=}"};
 }
 
-const TrainNeed kDecays = {[](const TrainOptions& o) { return o.rate.schedule != Schedule::constant; }, nullptr,
-                           "with {schedule} constant"};
+const TrainNeed kDecays = {[](const TrainOptions& o) { return has_end(o.rate.schedule); }, nullptr,
+                           "with {schedule=}"};
 const TrainNeed kWsd = {[](const TrainOptions& o) { return o.rate.schedule == Schedule::wsd; }, nullptr,
                         "without {schedule} wsd"};
 const TrainNeed kValidates = {

@@ -49,7 +49,7 @@ std::string describe(const LearningRate& r, int64_t start, const std::string& en
   std::string text = format("%g", r.lr);
   if (r.warmup_percent > 0) text = "up to " + text + format(" over the first %g%% of the steps", r.warmup_percent);
   else if (r.warmup > 0) text = "up to " + text + " by step " + std::to_string(start + r.warmup);
-  if (r.schedule == Schedule::constant) return text + ", then constant";
+  if (!has_end(r.schedule)) return text + ", then " + name_of(kSchedules, r.schedule);
   return text + ", then " + name_of(kSchedules, r.schedule) + " to " + format("%g", r.min_lr) + " at " + end;
 }
 
@@ -87,7 +87,7 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
            format(" (the rate was %g)", rate);
   }
   if (timed && !given.said("for")) return "";
-  if (!other_end || before.rate.schedule == Schedule::constant) return "";
+  if (!other_end || !has_end(before.rate.schedule)) return "";
   const std::string end = std::to_string(end_of(before));
   if (reached >= end_of(before))
     return format("the rate stays at %g: ", rate_at(now, reached)) + "the schedule ended at step " + end +
@@ -100,7 +100,7 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
 
 void cool_down(TrainOptions& o, int64_t from, int64_t to) {
   const double rate = rate_at(o, from);
-  if (o.rate.schedule != Schedule::constant)
+  if (has_end(o.rate.schedule))
     begin_schedule(o, from, to, {rate, std::min(rate, o.rate.min_lr), 0, Schedule::linear});
   o.min_lr = o.rate.min_lr;
   o.steps = to;

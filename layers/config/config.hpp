@@ -156,6 +156,7 @@ struct Config {
   bool stream_mix = false;    // before each block: x ← a·x + b·x₀, a and b learned, x₀ the first block's x
   float dropout = 0;
   float z_loss = 0;           // weight of log²Z in the training loss
+  float label_smoothing = 0;  // share of a target's probability that goes to all tokens alike in training
   Matmul matmul = Matmul::fp32;  // input precision of linear layers and classifier
   Recompute recompute = Recompute::none;
 

@@ -118,6 +118,8 @@ std::vector<Field> sizes_and_wiring() {
        .exported = kNotExported, .training = true},
       {.name = "z-loss", .help = "weight of the z-loss during training (PaLM: 1e-4; 0: off)", .member = &Config::z_loss,
        .high = 1, .exported = kNotExported, .training = true},
+      {.name = "label-smoothing", .help = "share of each target that goes to all tokens (Vaswani: 0.1)",
+       .member = &Config::label_smoothing, .high = .99, .exported = kNotExported, .training = true},
   };
 }
 

@@ -32,17 +32,20 @@ float row_loss(float* dlogits, const float* logits, int target, float scale, int
   const double sum = simd::sum(sums);
   const float loss = static_cast<float>(std::log(sum) - (static_cast<double>(logits[target]) - top));
   if (dlogits) {
+    const float all = scale * limits.smoothing / static_cast<float>(V), at_target = scale * (1 - limits.smoothing);
     const float share = static_cast<float>(scale * (1 + 2 * z_loss * (std::log(sum) + top)) / sum);
     if (cap > 0) {
-      const float at_target = logits[target];
+      const float logit_of_target = logits[target];
       sweep(V, [&](int v, int lanes) {
         const Vec logit = load(logits + v, lanes);
-        store(dlogits + v, simd::exp(logit - top) * share * cap_slope(logit, cap), lanes);
+        store(dlogits + v, (simd::exp(logit - top) * share - all) * cap_slope(logit, cap), lanes);
       });
-      dlogits[target] -= scale * cap_slope(at_target, cap);
+      dlogits[target] -= at_target * cap_slope(logit_of_target, cap);
     } else {
-      sweep(V, [&](int v, int lanes) { store(dlogits + v, simd::exp(load(logits + v, lanes) - top) * share, lanes); });
-      dlogits[target] -= scale;
+      sweep(V, [&](int v, int lanes) {
+        store(dlogits + v, simd::exp(load(logits + v, lanes) - top) * share - all, lanes);
+      });
+      dlogits[target] -= at_target;
     }
   }
   return loss;

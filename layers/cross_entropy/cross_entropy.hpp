@@ -7,6 +7,10 @@
 // Training adds the gradient of z_loss·log²Z; the returned losses leave it out:
 //   backward  dlogits[n,v] += scale·2·z_loss·log Z·softmax(logits[n,:])[v]
 //
+// Label smoothing (Szegedy et al. 2016, arXiv 1512.00567, §7) makes the probabilities of a target
+// (1 − ε)·[v = target] + ε/V. The returned losses leave it out, too:
+//   backward  dlogits[n,v] += scale·ε·([v = target] − 1/V)
+//
 // The classifier around it never holds more than classifier_rows rows of (N,V):
 //   x (N,C)   weight (V,C)   bias (V) or none
 //   forward   u = x weightᵀ + bias     logits = c·tanh(s·u/c), or s·u if the cap c is 0
@@ -17,9 +21,9 @@
 
 constexpr int kIgnore = -1;
 
-// What keeps logits small. 0 turns the cap and the z-loss off.
+// What keeps logits small. 0 turns the cap, the z-loss and the smoothing off.
 struct LogitLimits {
-  float cap = 0, z_loss = 0, scale = 1;
+  float cap = 0, z_loss = 0, scale = 1, smoothing = 0;
 };
 
 // dlogits may be logits, or null to compute only the losses. Pass scaled and capped logits; dlogits receives du.

@@ -270,7 +270,8 @@ const float* head_input(const Model& model, const Activations& a, const float* h
 Head head_of(const Model& model, const ModelTensors& t) {
   const Config& c = model.config;
   const Matrix& weight = t.head ? t.head : t.token;
-  return {{weight.data, t.head_bias, c.matmul, {}, weight.numbers}, {c.logit_cap, c.z_loss, c.logit_scale}};
+  return {{weight.data, t.head_bias, c.matmul, {}, weight.numbers},
+          {c.logit_cap, c.z_loss, c.logit_scale, c.label_smoothing}};
 }
 
 double sum(const float* x, int n) {

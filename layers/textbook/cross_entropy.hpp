@@ -91,4 +91,31 @@ void z_loss_backward(Number* dlogits, const Number* logits, const int* targets, 
   }
 }
 
+// ---- label smoothing -----------------------------------------------------------------------------------------
+
+// What smoothing adds to the loss of a target, so that it is −Σᵥ q[v]·log softmax(logits)[v] with
+// q[v] = (1 − ε)·[v = target] + ε/V.
+//   forward   ε·(logits[n,target] − mean of logits[n,:])                     0 if ignored
+//   backward  dlogits[n,v] += scale·ε·([v = target] − 1/V)
+
+template <class Number>
+void smoothing_forward(Number* losses, const Number* logits, const int* targets, double epsilon, size_t N, size_t V) {
+  for (size_t n = 0; n < N; ++n, logits += V) {
+    losses[n] = 0;
+    if (targets[n] == kIgnore) continue;
+    Number mean = 0;
+    for (size_t v = 0; v < V; ++v) mean += logits[v] / double(V);
+    losses[n] = epsilon * (logits[targets[n]] - mean);
+  }
+}
+
+template <class Number>
+void smoothing_backward(Number* dlogits, const int* targets, double epsilon, Number scale, size_t N, size_t V) {
+  for (size_t n = 0; n < N; ++n, dlogits += V) {
+    if (targets[n] == kIgnore) continue;
+    dlogits[targets[n]] += scale * epsilon;
+    for (size_t v = 0; v < V; ++v) dlogits[v] -= scale * epsilon / double(V);
+  }
+}
+
 }  // namespace textbook

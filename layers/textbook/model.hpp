@@ -113,6 +113,7 @@ struct Head {
     std::vector<Number> dlogits(s.N * s.V), dread(s.N * E), dwide(s.N * s.C), dnormed;
     cross_entropy_backward(dlogits.data(), logits.data(), targets, of_loss, s.N, s.V);
     if (z_loss > 0) z_loss_backward(dlogits.data(), logits.data(), targets, Number(z_loss), of_loss, s.N, s.V);
+    smoothing_backward(dlogits.data(), targets, pass.config.label_smoothing, of_loss, s.N, s.V);
     if (cap > 0) soft_cap_backward(dlogits.data(), dlogits.data(), raw.data(), cap, s.N * s.V);
     for (Number& d : dlogits) d *= scale;
     classifier.backward(dread.data(), dlogits.data(), read.data());

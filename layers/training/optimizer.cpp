@@ -236,6 +236,7 @@ double LearningRate::at(int64_t step, int64_t steps) const {
     case Schedule::cosine: return min_lr + .5 * (1 + std::cos(std::numbers::pi * p)) * (lr - min_lr);
     case Schedule::linear: return lr + (min_lr - lr) * p;
     case Schedule::constant: break;
+    case Schedule::inverse_sqrt: return lr * std::sqrt(static_cast<double>(rising + 1) / static_cast<double>(step + 1));
     case Schedule::wsd: {
       const double length = decay > 0 ? static_cast<double>(decay) : static_cast<double>(steps) / 10;
       const double begin = std::max(0., whole - length);

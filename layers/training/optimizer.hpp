@@ -110,8 +110,12 @@ std::vector<TensorSpec> tensors_of(const std::vector<TensorSpec>& table, const O
 // Learning-rate schedule: linear warm-up to lr, then decay to min_lr at `steps` along half a cosine
 // (Loshchilov & Hutter 2017, arXiv 1608.03983) or a line, or no decay. After `steps` the rate stays constant. WSD
 // (warm-up, stable, decay: Hu et al. 2024, arXiv 2404.06395) keeps lr until the last `decay` steps, which fall along a
-// line (exponentially in the paper).
-enum class Schedule { cosine, linear, constant, wsd };
+// line (exponentially in the paper). The inverse square root lr·√((W + 1)/(s + 1)), W the steps of the warm-up, goes on
+// after `steps` and has no min_lr (Vaswani et al. 2017, arXiv 1706.03762, eq. 3, with s + 1 counted from 1).
+enum class Schedule { cosine, linear, constant, wsd, inverse_sqrt };
+constexpr bool has_end(Schedule schedule) {
+  return schedule != Schedule::constant && schedule != Schedule::inverse_sqrt;
+}
 struct LearningRate {
   double lr = 3e-3, min_lr = 3e-4;
   int64_t warmup = 100;  // steps
