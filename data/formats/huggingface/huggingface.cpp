@@ -203,7 +203,9 @@ NumberType HuggingFaceModel::numbers() const {
 void HuggingFaceModel::check_copies() const {
   for (const auto& [ours, copy] : copies_)
     if (!copy.empty() && !equal_numbers(copy.mapped(), tensor_of(ours, held_, wanted_)))
-      throw std::runtime_error(copy.mapped().file + " holds another " + copy.key() + " than the tensor that it repeats, and " + folder_ + kConfig + " ties the two: set tie_word_embeddings to false there");
+      throw std::runtime_error(copy.mapped().file + " holds another " + copy.key() +
+                               " than the tensor that it repeats, and " + folder_ + kConfig +
+                               " ties the two: set tie_word_embeddings to false there");
 }
 
 void HuggingFaceModel::load(const TensorPlaces& to) const {
