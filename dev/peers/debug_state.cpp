@@ -72,6 +72,6 @@ DebugState read_debug_state(const std::string& path, const Model& model) {
   take(state.targets.data(), N);
   take(state.logits.data(), logits);
   take(&state.loss, 1);
-  read_flat(state.gradients.data(), model.table, file, at, FlatType::f32, rows, model.config);
+  read_flat(places_in(model.table, state.gradients.data()), file, at, FlatType::f32, rows, model.config);
   return state;
 }
