@@ -250,3 +250,19 @@ TEST_CASE("impossible values are refused and the option is named", "[config]") {
   CHECK(contains(refusal([](Config& c) { c.lora_rank = 2, c.lora_on = ""; }), "--lora-on names no matrix"));
   CHECK(contains(refusal([](Config& c) { c.lora_rank = 2, c.lora_on = "gate"; }), "--lora-on names 'gate', which is"));
 }
+
+TEST_CASE("attention follows the objective, and may not show the token that is predicted", "[config]") {
+  Config c;
+  c.vocab_size = 11;
+  CHECK(resolve(c).causal());
+  c.attention = Attending::bidirectional;
+  CHECK(contains(message_of<ConfigError>([&] { resolve(c); }), "choose objective mlm, or attention causal"));
+  c.objective = Objective::mlm;
+  CHECK_FALSE(resolve(c).causal());
+  c.attention = Attending::objective;
+  CHECK_FALSE(resolve(c).causal());
+  c.attention = Attending::causal;
+  CHECK(resolve(c).causal());
+  c.head_transform = true, c.activation = Activation::swiglu;
+  CHECK(contains(message_of<ConfigError>([&] { resolve(c); }), "activation without a gate"));
+}

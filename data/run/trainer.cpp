@@ -14,6 +14,7 @@
 #include "evaluate.hpp"
 #include "fine_tune.hpp"
 #include "inputs.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "leader.hpp"
 
 Trainer::Trainer(const Command& given, const CheckpointHeader& start, Dataset text, std::shared_ptr<Group> ranks)
@@ -135,8 +136,10 @@ void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = fals
 bool has_exploded(const Trainer& t) {
   if (std::isnan(t.first_loss)) return false;
   const int B = t.options().batch, T = t.model.config.context;
-  const double nats = model_loss(t.model, t.activations, {t.tokens.data(), t.targets.data(), B, T});
-  const double loss = nats / (static_cast<double>(B) * T);
+  const int* begins = t.begins.empty() ? nullptr : t.begins.data();
+  const double nats = model_loss(t.model, t.activations, {t.tokens.data(), t.targets.data(), B, T, begins});
+  const auto targets = std::ranges::count_if(t.targets, [](int target) { return target != kIgnore; });
+  const double loss = nats / static_cast<double>(std::max<int64_t>(1, targets));
   if (std::isnan(loss)) require_finite(t.state.step, t.model.table, t.model.weights);
   return !(loss <= 10 * std::max(t.first_loss, t.data.uniform_nats()));
 }

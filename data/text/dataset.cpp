@@ -149,7 +149,7 @@ void measure_validation(Dataset& data) {
     nats -= times * std::log(static_cast<double>(trained[token] + 1) / total);
     counted += times;
   }
-  // Bits per byte would count the bytes that stay visible as read for nothing.
+  // With masking most bytes are visible, so bits per byte would mean nothing.
   if (!data.masking.on())
     data.val_bytes = bytes_of_targets(data, targets) * (static_cast<double>(data.val_targets()) / counted);
   data.unigram_nats = nats / counted;
