@@ -1,4 +1,4 @@
-"""Compares the tokens of data/tokenizer/pieces.cpp with sentencepiece's and llama2.c's, on several MB of text.
+"""Compares the tokens of data/tokenizer/models/pieces.cpp with sentencepiece's and llama2.c's, on several MB of text.
 
     python python_ref/check_pieces.py [TOKENIZER.model] [--llama2c CHECKOUT] [--text FILES] [--tests PROGRAM]
 

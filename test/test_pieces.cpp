@@ -1,7 +1,7 @@
 // SentencePiece tokenizers, compared with sentencepiece (python_ref/pieces.py, python_ref/check_pieces.py) and with
 // plain loops.
 
-#include "data/tokenizer/pieces.hpp"
+#include "data/tokenizer/models/pieces.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -40,6 +40,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"data/host"},
     {"data/ranks"},
     {"data/tokenizer/pipeline"},
+    {"data/tokenizer/models"},
     {"data/tokenizer", "data/tokenizer/gguf"},
     {"data/corpus"},
     {"data/text"},

@@ -206,7 +206,7 @@ Grammar::Grammar(std::string_view source) {
       if (!rules.try_emplace(rule).second) throw std::invalid_argument("grammar: two rules are named " + rule);
       columns = split(words.substr(colon + 1), " ");  // the first is "", because a space or nothing follows the colon
     } else if (rule.empty()) {
-      throw std::invalid_argument("grammar: an entry stands before the first rule: " + words);
+      throw std::invalid_argument("grammar: an entry comes before the first rule: " + words);
     } else {
       for (const std::string& written : split(words, " / ")) rules[rule].push_back(parse_entry(rule, columns, written));
     }

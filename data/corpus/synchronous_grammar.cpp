@@ -21,7 +21,7 @@ struct FeatureValue {
   std::string name, source, target;
 };
 
-// Where the first feature after `at` stands: N in "[noun N]", "noun N:" and "{N}".
+// Returns the position of the first feature after `at`: of N in "[noun N]", "noun N:" and "{N}".
 size_t find_feature(const std::string& line, size_t at = 0) {
   for (; at + 1 < line.size(); ++at)
     if (line[at] >= 'A' && line[at] <= 'Z' && (at == 0 || std::strchr(" {", line[at - 1])) &&
@@ -86,7 +86,7 @@ struct GrammarBuilder {
       const size_t colon = is_header ? words.find(':') : 0;
       if (colon == words.npos) fail_grammar("no colon follows the rule's name: " + words);
       if (is_header) head = words.substr(0, colon + 1);
-      if (head.empty()) fail_grammar("an entry stands before the first rule: " + words);
+      if (head.empty()) fail_grammar("an entry comes before the first rule: " + words);
       for (std::string entry : split(is_header ? words.substr(colon + 1) : words, " / ")) {
         if (entry.empty()) continue;
         if (find_feature(head) == 0) {

@@ -18,8 +18,8 @@ std::vector<int> masked_prompt(const Tokenizer& tokenizer, const std::string& pr
     tokens.insert(tokens.end(), part.begin(), part.end());
   };
   if (around.first >= 0) tokens.push_back(around.first);
-  size_t begin = 0, masks = 0;
-  for (size_t at; !tokenizer.finds_special() && (at = prompt.find(mask, begin)) != prompt.npos; ++masks) {
+  size_t begin = 0;
+  for (size_t at; !tokenizer.finds_special() && (at = prompt.find(mask, begin)) != prompt.npos;) {
     append(prompt.substr(begin, at - begin));
     tokens.push_back(tokenizer.special(mask));
     begin = at + mask.size();

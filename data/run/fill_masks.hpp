@@ -30,6 +30,6 @@ std::vector<FilledMask> fill_masks(const Model& model, const Activations& activa
 // Returns the text of these tokens with the likeliest guess in the place of each mask.
 std::string filled_text(const Tokenizer& tokenizer, std::vector<int> tokens, const std::vector<FilledMask>& masks);
 
-// Masks the begin of the validation text, or of the text for training, and returns it as the model reads it, and as it
-// fills it.
+// Masks the beginning of the validation text, or of the text for training. Returns it as the model reads it, and on the
+// next line as the model fills it.
 std::string filled_sample(const Model& model, const Activations& activations, const Dataset& data);

@@ -63,13 +63,6 @@ std::vector<size_t> count_tokens(const Dataset& data, size_t n, bool all, const 
   return count;
 }
 
-std::vector<bool> special_tokens(const Tokenizer& tokenizer) {
-  std::vector<bool> special;
-  for (int token = 0; token < tokenizer.vocabulary(); ++token)
-    special.push_back(!tokenizer.name_of_special(token).empty());
-  return special;
-}
-
 // Returns the bytes of text that the validation targets stand for. A special token between documents stands for none,
 // and neither does the space that SentencePiece puts before a document.
 double bytes_of_targets(const Dataset& data, const std::vector<size_t>& targets) {

@@ -12,11 +12,15 @@ std::string mask_name(const Tokenizer& tokenizer) {
   return "";
 }
 
-Masking masking_with(const Tokenizer& tokenizer, double fraction) {
-  Masking masking{.fraction = fraction, .token = tokenizer.special(mask_name(tokenizer))};
+std::vector<bool> special_tokens(const Tokenizer& tokenizer) {
+  std::vector<bool> special;
   for (int token = 0; token < tokenizer.vocabulary(); ++token)
-    masking.special.push_back(!tokenizer.name_of_special(token).empty());
-  return masking;
+    special.push_back(!tokenizer.name_of_special(token).empty());
+  return special;
+}
+
+Masking masking_with(const Tokenizer& tokenizer, double fraction) {
+  return {.fraction = fraction, .token = tokenizer.special(mask_name(tokenizer)), .special = special_tokens(tokenizer)};
 }
 
 int masked_among(int n, double fraction) {

@@ -9,8 +9,8 @@
 #include "data/tokenizer/tokenizer.hpp"
 
 struct Masking {
-  double fraction = 0;  // of the tokens that are no special tokens
-  int token = -1;       // that stands for a hidden one; -1: no masking, the targets are the next tokens
+  double fraction = 0;  // of the tokens that are not special
+  int token = -1;       // that replaces a hidden one; -1: no masking, the targets are the next tokens
   std::vector<bool> special = {};  // for each token
 
   bool on() const { return token >= 0; }
@@ -20,6 +20,9 @@ constexpr const char* kMaskName = "[MASK]";  // of a new tokenizer
 
 // The name of the tokenizer's token for hidden tokens, [MASK] or <mask>; "" if it has none.
 std::string mask_name(const Tokenizer& tokenizer);
+
+// For each token, whether it is special.
+std::vector<bool> special_tokens(const Tokenizer& tokenizer);
 
 // Returns the masking with a tokenizer that has such a token.
 Masking masking_with(const Tokenizer& tokenizer, double fraction);

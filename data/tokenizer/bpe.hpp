@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
+#include "data/tokenizer/models/pair_table.hpp"
+#include "data/tokenizer/models/word_model.hpp"
 #include "data/tokenizer/pipeline/added_tokens.hpp"
 #include "data/tokenizer/pipeline/byte_alphabet.hpp"
 #include "data/tokenizer/pipeline/pipeline.hpp"
 #include "data/tokenizer/pipeline/split.hpp"
 #include "data/tokenizer/pipeline/unknown.hpp"
-#include "pair_table.hpp"
-#include "word_model.hpp"
 
 struct Merge {
   uint32_t left, right, token;  // the token's bytes are left's, then right's

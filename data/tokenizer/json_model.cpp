@@ -5,9 +5,9 @@
 #include <stdexcept>
 
 #include "data/files/json.hpp"
+#include "data/tokenizer/models/unigram.hpp"
+#include "data/tokenizer/models/word_piece.hpp"
 #include "data/tokenizer/pipeline/json_parts.hpp"
-#include "unigram.hpp"
-#include "word_piece.hpp"
 
 using nlohmann::json;
 

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "word_model.hpp"
+#include "data/tokenizer/models/word_model.hpp"
 
 // Returns the model of a file. Throws UnsupportedPart for a type or an option that we do not have.
 const nlohmann::json& known_model(const nlohmann::json& file);

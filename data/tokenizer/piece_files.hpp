@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "pieces.hpp"
+#include "data/tokenizer/models/pieces.hpp"
 
 // Reads either format. Throws std::runtime_error "FILE: ..." for a damaged file. Also throws for an algorithm or a
 // setting that we do not have, and names it: the tokens would differ.

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "bpe.hpp"
+#include "data/tokenizer/models/pieces.hpp"
 #include "data/tokenizer/pipeline/unknown.hpp"
-#include "pieces.hpp"
 
 constexpr size_t kLargestTokenizer = 1 << 28;  // bytes; a tokenizer.json with 250,000 tokens has 30 MB
 

@@ -135,7 +135,7 @@ struct Config {
                                           // rope_original, and for longer ones
   std::optional<double> rope_magnitude;   // factor on what RoPE rotates; open: as rope_scaling says
   Attending attention = Attending::objective;  // resolve() replaces `objective`
-  int window = 0;                         // keys on a side that a query sees, itself included; 0: all
+  int window = 0;                         // keys that a query sees on each side, with itself; 0: all
   std::string window_layers = "all";      // layers that have the window, the others see all keys
   std::optional<double> window_rope_theta;  // base in those layers, without scaling; open: the base of all
   float attention_cap = 0;                // scores become c·tanh(S/c); 0 is off

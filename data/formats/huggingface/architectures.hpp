@@ -22,7 +22,7 @@ struct Architecture {
   ConfigFields fields;  // the rest of the Config is the preset's
   Modules modules;      // if empty, our names
   nlohmann::json variant = nlohmann::json::object();  // values in config.json that tell rows with one model_type apart
-  const char* prefix = "";  // what '^' stands for in the names of tensors
+  const char* prefix = "";  // replaces '^' in the names of its modules
   std::vector<TiedCopy> copies = {{"lm_head.weight", "embedding.token.weight"}};
 };
 const std::vector<Architecture>& architectures();

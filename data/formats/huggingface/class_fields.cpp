@@ -321,7 +321,7 @@ ConfigFields gptj_fields(const ConfigFields& more) {
                           more));
 }
 
-// RoBERTa's positions begin at 2, after that of the padding.
+// RoBERTa numbers positions from 2 on, because 1 is the position of the padding.
 ConfigField context_behind_two() {
   constexpr const char* kKey = "max_position_embeddings";
   return {[=](Config& c, const json& file) {

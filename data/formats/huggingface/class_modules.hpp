@@ -17,9 +17,8 @@ size_t behind_gate(size_t r, const Config& config);
 // We rotate the pairs (i, i + R/2) of the first R channels of a head; GLM and Llama's own programs rotate (2i, 2i + 1).
 size_t of_neighbors(size_t r, const Config& config);
 
-// Our module and its name in transformers. '#' stands for the layer's number, '@' for the expert's, and '^' for the
-// first word of the class's names. If only our name
-// has '@', their tensor holds the matrices of all experts.
+// Our module and its name in transformers, in which the layer's number replaces '#', the expert's number '@', and
+// Architecture::prefix '^'. If only our name has '@', their tensor holds the matrices of all experts.
 struct ModuleRow {
   const char *ours, *theirs;
   ForeignRow foreign_row = nullptr;  // null if rows are equal
