@@ -65,10 +65,18 @@ struct StepRows {
 // Returns the windows of a row. They depend only on the arguments, so a resumed run draws the same ones.
 std::vector<TokenWindow> draw_row(const Dataset& data, int T, const StepRows& step, uint64_t row);
 
+// The sources of a batch's rows (EncoderInput in layers/model/model.hpp).
+struct EncoderRows {
+  int T = 0;
+  std::vector<int> tokens, begins;  // (B,T)
+  std::vector<int> from, to;        // for each token of the batch
+};
+
 // B rows of T tokens and targets. `begins` says where in its row each token's example begins; empty: at 0.
 struct RowBatch {
   int B, T;
   std::vector<int> tokens, targets, begins;
+  EncoderRows encoder = {};
 
   const int* begins_or_null() const { return begins.empty() ? nullptr : begins.data(); }
 };

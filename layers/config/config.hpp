@@ -17,8 +17,8 @@ enum class Position { learned, sinusoidal, rope, alibi, none };
 enum class RopeScaling { none, linear, llama3, yarn, dynamic, longrope };
 enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu, swiglu_clamped };
 enum class InitChoice { placement, gpt2, xavier };
-// What the model predicts: the next token, or tokens that are masked.
-enum class Objective { lm, mlm };
+// What the model predicts: the next token, tokens that are masked, or the next token of a target, given its source.
+enum class Objective { lm, mlm, pairs };
 // The keys that a query sees: as the objective needs, those up to itself, or all.
 enum class Attending { objective, causal, bidirectional };
 enum class Pooler { none, dense, next_sentence };  // what BERT has in addition, kept for other programs
@@ -55,7 +55,8 @@ inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::swiglu, "swiglu"},
                                                      {Activation::swiglu_clamped, "swiglu-clamped"}};
 inline constexpr Named<Matmul> kMatmuls[] = {{Matmul::fp32, "fp32"}, {Matmul::bf16, "bf16"}};
-inline constexpr Named<Objective> kObjectives[] = {{Objective::lm, "lm"}, {Objective::mlm, "mlm"}};
+inline constexpr Named<Objective> kObjectives[] = {
+    {Objective::lm, "lm"}, {Objective::mlm, "mlm"}, {Objective::pairs, "pairs"}};
 inline constexpr Named<Attending> kAttendings[] = {{Attending::objective, "objective"},
                                                    {Attending::causal, "causal"},
                                                    {Attending::bidirectional, "bidirectional"}};
@@ -98,7 +99,11 @@ struct Config {
                                             // queries, keys and values by head
   BlockForm block = BlockForm::sequential;  // the feed-forward branch reads the output of attention, or x
 
-  int n_layer = 4;     // L
+  int n_layer = 4;     // L, of the decoder if there are two stacks
+  int encoder_layers = 0;  // blocks of a second stack, whose output the first one reads by cross attention; 0: none
+  int decoder_layers = 0;  // in the Config of an encoder (encoder_of): the blocks of the stack that reads it
+  std::string encoder_placement = "same";   // or the name of a placement, for the encoder's blocks
+  std::optional<NormKind> encoder_norm;     // open: `norm`
   int n_head = 4;      // H
   int kv_heads = 0;    // heads of k and v (GQA); 0: as many as heads
   int head_dim = 0;    // D; 0: channels / heads
@@ -185,6 +190,8 @@ struct Config {
     c.lora_shared.clear();
     return c;
   }
+  bool crosses() const { return encoder_layers > 0; }  // this stack has cross attention
+  int branches() const { return crosses() ? 3 : 2; }   // of a block
   bool causal() const { return attention == Attending::causal; }
   bool projects() const { return embedding_channels != channels; }
   bool gated() const { return is_gated(activation); }

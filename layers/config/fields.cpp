@@ -26,6 +26,26 @@ constexpr FieldChoice kWindowEvery = {
     [](Config& c, std::string_view, std::string_view period) { c.window_layers = "1 of " + std::string(period); },
     [] { return std::vector<std::string>(); }};
 
+// "same" stands for the decoder's.
+constexpr const char* kSame = "same";
+template <class Names>
+std::vector<std::string> or_same(const Names& names) {
+  std::vector<std::string> all = names_of(names);
+  all.insert(all.begin(), kSame);
+  return all;
+}
+constexpr FieldChoice kEncoderPlacement = {
+    [](const Config& c) { return c.encoder_placement.c_str(); },
+    [](Config& c, std::string_view, std::string_view name) { c.encoder_placement = name; },
+    [] { return or_same(placements()); }, kPlacement.aliases};
+constexpr FieldChoice kEncoderNorm = {
+    [](const Config& c) { return c.encoder_norm ? name_of(kNormKinds, *c.encoder_norm) : kSame; },
+    [](Config& c, std::string_view field, std::string_view name) {
+      if (name == kSame) c.encoder_norm.reset();
+      else c.encoder_norm = value_of(kNormKinds, field, name);
+    },
+    [] { return or_same(kNormKinds); }};
+
 constexpr const char* kNotExported = "";
 
 // ---- needs -------------------------------------------------------------------------------------------------
@@ -59,6 +79,8 @@ constexpr Need<Config> kLong = {.met = [](const Config& c) { return c.rope_scali
 constexpr Need<Config> kWindow = {.met = [](const Config& c) { return c.window > 0; }, .otherwise = "without {window}"};
 constexpr Need<Config> kMasks = {.met = [](const Config& c) { return c.objective == Objective::mlm; },
                                  .otherwise = "with {objective=}"};
+constexpr Need<Config> kEncoder = {.met = [](const Config& c) { return c.encoder_layers > 0; },
+                                   .otherwise = "without {encoder-layers}"};
 constexpr Need<Config> kExperts = {.met = [](const Config& c) { return c.experts > 0; },
                                    .otherwise = "without {experts}"};
 constexpr Need<Config> kLora = {.met = [](const Config& c) { return c.lora_rank > 0; }, .otherwise = "without {lora}"};
@@ -74,6 +96,8 @@ std::vector<Field> sizes_and_wiring() {
   return {
       {.name = "layers", .help = "number of blocks (L)", .member = &Config::n_layer, .low = 1, .high = 10000,
        .exported = "num_hidden_layers", .common = true},
+      {.name = "encoder-layers", .help = "blocks of an encoder, which the {layers} read by cross attention (0: none)",
+       .member = &Config::encoder_layers, .high = 10000, .exported = kNotExported},
       {.name = "heads", .help = "number of query heads (H)", .member = &Config::n_head, .low = 1, .high = 4096,
        .exported = "num_attention_heads", .common = true},
       {.name = "kv-heads", .help = "number of key/value heads (default: as {heads})", .member = &Config::kv_heads,
@@ -90,7 +114,7 @@ std::vector<Field> sizes_and_wiring() {
        .high = 1 << 22, .exported = "max_position_embeddings", .common = true},
       {.name = "vocab-size", .help = "vocabulary size (default: the data's)", .member = &Config::vocab_size,
        .high = 1 << 24, .derived_if_0 = true},
-      {.name = "objective", .help = "what is predicted: the next token (lm), or masked ones (mlm)",
+      {.name = "objective", .help = "what is predicted: next tokens (lm), masked ones (mlm), or targets of sources (pairs)",
        .member = kChoice<&Config::objective, kObjectives>, .common = true},
       {.name = "mask-fraction", .help = "share of tokens that mlm predicts", .member = &Config::mask_fraction,
        .low = .01, .high = .99, .exported = kNotExported, .needs = {kMasks}, .training = true},
@@ -131,6 +155,10 @@ std::vector<Field> norms() {
        .common = true},
       {.name = "norm-eps", .help = "norm epsilon, inside the square root", .member = &Config::norm_eps, .high = 1,
        .needs = {kNorms}},
+      {.name = "encoder-placement", .help = "norm placement of the encoder's blocks", .member = kEncoderPlacement,
+       .exported = kNotExported, .needs = {kEncoder}},
+      {.name = "encoder-norm", .help = "normalization in the encoder", .member = kEncoderNorm,
+       .exported = kNotExported, .needs = {kEncoder}},
       {.name = "norm-bias", .help = "norm bias (default: as {bias}, if the norm has one)",
        .member = &Config::norm_bias, .needs = {kNorms}, .follows = "norm"},
       {.name = "norm-gain", .help = "learned gain in layernorm and rmsnorm", .member = &Config::norm_gain,

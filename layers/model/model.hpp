@@ -93,6 +93,15 @@ struct Activations {
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training);
 Activations allocate_activations(const Config& config, int B, int T, bool training);
 
+// What an encoder reads for a batch: B rows of T tokens each, the sources of the examples in the batch's rows. Padding
+// is an example of its own, which no target sees.
+struct EncoderInput {
+  const int* tokens = nullptr;  // (B,T); null: the model has no encoder
+  int T = 0;
+  const int* begins = nullptr;                  // (B,T) as Batch::begins
+  const int *from = nullptr, *to = nullptr;  // for each token of the batch, the first place of its source and its end
+};
+
 // One batch: B rows of T tokens each. targets (B,T) are the next tokens, or kIgnore. A row holds one example, or
 // several side by side. Attention does not cross their borders, and positions restart.
 struct Batch {
@@ -100,6 +109,7 @@ struct Batch {
   const int* targets;
   int B, T;
   const int* begins = nullptr;  // (B,T) where in its row the token's example begins; null: every row is one example
+  EncoderInput encoder = {};
 };
 
 // Returns the sum of the losses of all counted targets, in nats.
