@@ -8,6 +8,9 @@ struct Form {
   BlockForm block = BlockForm::sequential;
   QkNormKind qk_norm = QkNormKind::none;
   int experts = 0;
+  int encoder_layers = 0;
+  std::string encoder_placement = "same";
+  std::optional<NormKind> encoder_norm = {};
 
   // QK-norms work on single rows, so they exist for two norms only.
   bool takes(NormKind kind) const {
@@ -19,6 +22,8 @@ struct Form {
     c.placement = placement, c.block = block, c.qk_norm = qk_norm, c.streams = 3;
     c.mix_fraction = .5;  // both kinds of layers even in a shallow model
     c.experts = experts, c.shared_experts = experts > 0;
+    c.encoder_layers = encoder_layers, c.encoder_placement = encoder_placement, c.encoder_norm = encoder_norm;
+    if (encoder_layers > 0) c.objective = Objective::pairs;
     c.router_loss = 0, c.router_z_loss = .1f;  // the balance loss depends on the micro-batches
     if (block != BlockForm::sequential) c.skip_scale = 1.3;  // a parallel block must scale x once, not per branch
   }
@@ -38,6 +43,26 @@ inline std::vector<Form> forms() {
   for (const char* placement : {"pre", "sub-ln", "deepnorm"})
     list.push_back({std::string(placement) + " experts", placement, sequential, QkNormKind::none, 3});
   list.push_back({"sub-ln parallel experts", "sub-ln", BlockForm::parallel, QkNormKind::none, 3});
+  return list;
+}
+
+// The same with an encoder, for each placement that has constants for it.
+inline std::vector<Form> forms_with_encoder() {
+  std::vector<Form> list;
+  const auto add = [&](Form form) {
+    form.name += " with encoder";
+    if (form.encoder_layers == 0) form.encoder_layers = 2;
+    list.push_back(form);
+  };
+  for (const Placement& row : placements())
+    if (!row.one_stack) add({row.name, row.name});
+  add({.name = "pre head", .placement = "pre", .qk_norm = QkNormKind::head});
+  add({.name = "deepnorm full", .placement = "deepnorm", .qk_norm = QkNormKind::full, .encoder_layers = 3});
+  add({.name = "sub-ln experts", .placement = "sub-ln", .experts = 3});
+  add({.name = "pre, deepnorm", .placement = "pre", .encoder_layers = 1, .encoder_placement = "deepnorm",
+       .encoder_norm = NormKind::rmsnorm});
+  add({.name = "post, hyper", .placement = "post", .encoder_placement = "hyper"});
+  add({.name = "mhc, resi-dual", .placement = "mhc", .encoder_placement = "resi-dual"});
   return list;
 }
 

@@ -63,8 +63,8 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK(p.norm_sum == sum);
     CHECK(p.final_norm == final);
     CHECK(p.streams == streams);
-    CHECK(p.skip(8) == skip8);
-    CHECK(p.init.gain(32) == Approx(gain32).epsilon(1e-7));
+    CHECK(p.skip({8}) == skip8);
+    CHECK(p.init.gain({32}) == Approx(gain32).epsilon(1e-7));
     CHECK(p.in_scale(3) == (p.name == std::string("lns") ? .5 : 1));  // 1/√4: layer 3 is the fourth
     CHECK((p.gain == LearnedGain::channel) == (p.name == std::string("layerscale")));
     CHECK((p.gain == LearnedGain::block) == (p.name == std::string("rezero")));

@@ -46,7 +46,8 @@ void compare_with_textbook(const PackedRows& rows, const AttentionShape& one, fl
                            dout = random_floats(N * shape.width(), 2);
   const Dropout dropout{p, 11, 12, 13};
   const AttentionResult r = run(shape, qkv, dout, dropout);
-  const Doubles m = textbook::attention_multipliers<double>(dropout, 2, rows.B, H, rows.T);
+  const Doubles m =
+      textbook::attention_multipliers<double>(dropout, 2, DropoutSite::attention, rows.B, H, rows.T, rows.T);
   Doubles want(dout.size()), P(m.size()), want_dqkv(qkv.size());
   const textbook::AttentionShape sizes{size_t(rows.B), size_t(rows.T), size_t(H), size_t(KV), size_t(D)};
   textbook::attention_forward(want.data(), P.data(), widen(qkv).data(), m.data(), sizes, scoring);
@@ -242,7 +243,7 @@ Pass textbook_pass(const Model& model, const Inputs& in, bool packed) {
     textbook::Model<double> book(model, batch.B, batch.T, {});
     pass.loss += book.forward(batch);
     book.backward(batch, 1. / in.counted);
-    for (size_t i = 0; i < model.floats; ++i) pass.gradients[i] += book.pass.g.numbers[i];
+    for (size_t i = 0; i < model.floats; ++i) pass.gradients[i] += book.g.numbers[i];
   };
   if (packed) add(in.packed());
   else for (const Example& e : kPacked.examples) add(in.alone(e));

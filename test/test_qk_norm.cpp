@@ -20,16 +20,20 @@ struct Case {
     Layout layout(weights.data()), gradient_layout(gradients.data()), measure;
     p = declare_qk_norm(layout, config, "a");
     g = declare_qk_norm(gradient_layout, config, "a");
-    declare_qk_norm_saved(measure, config, "a", N);
+    declare_qk_norm_saved(measure, config, "a", N, N);
     kept.resize(measure.size());
     Layout saved_layout(kept.data());
-    saved = declare_qk_norm_saved(saved_layout, config, "a", N);
+    saved = declare_qk_norm_saved(saved_layout, config, "a", N, N);
+  }
+  QkNormRows rows_of(std::vector<float>& x) const {
+    const size_t width = config.qkv_width(), q = size_t(config.n_head) * config.head_dim;
+    return {x.data(), x.data() + q, x.data() + q + size_t(config.kv_heads) * config.head_dim, width, width, N, N};
   }
   // Forward of qkv and backward of d, both in place and (N, q|k|v).
   void run(std::vector<float>& qkv, std::vector<float>& d) {
     std::vector<float> scratch = garbage(N * config.n_head * config.head_dim);
-    qk_norm_forward(qkv.data(), saved, scratch.data(), p, config, N);
-    qk_norm_backward(d.data(), g, scratch.data(), saved, p, config, N);
+    qk_norm_forward(rows_of(qkv), saved, scratch.data(), p, config);
+    qk_norm_backward(rows_of(d), g, scratch.data(), saved, p, config);
   }
 };
 

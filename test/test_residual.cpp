@@ -18,7 +18,7 @@ Branch declare(Layout& layout, const Config& config) {
   declare_branch_in(branch, layout, config, "b", kLayer);
   declare_branch_inner(branch, layout, config, "b", kLayer, C);
   declare_branch_out(branch, layout, config, "b", kLayer);
-  declare_shared_gain(branch, other, layout, config, kLayer);
+  declare_shared_gain({&branch, &other}, layout, config, kLayer);
   return branch;
 }
 

@@ -3,7 +3,9 @@
 
 #include <array>
 
+#include "layers/textbook/cross_attention.hpp"
 #include "norm_layer.hpp"
+#include "sources.hpp"
 #include "textbook.hpp"
 
 namespace {
@@ -169,10 +171,34 @@ TEST_CASE("textbook attention with sinks is certified", "[textbook]") {
     Doubles out(dy.size()), P(m.size()), g(in[0].size()), dsinks(H);
     textbook::attention_forward(out.data(), P.data(), in[0].data(), m.data(), shape, scoring, in[1].data());
     textbook::attention_backward(g.data(), dy.data(), P.data(), in[0].data(), m.data(), shape, scoring);
-    textbook::sinks_backward(dsinks.data(), dy.data(), out.data(), P.data(), shape);
+    textbook::sinks_backward(dsinks.data(), dy.data(), out.data(), P.data(), shape, T);
     certify("attention with sinks " + name, in, {g, dsinks}, dy, [&, &scoring = scoring](const auto& t) {
       std::vector<Complex> y(dy.size()), p(m.size());
       textbook::attention_forward(y.data(), p.data(), t[0].data(), complex_m.data(), shape, scoring, t[1].data());
+      return y;
+    });
+  }
+}
+
+TEST_CASE("cross attention is certified", "[attention][cross][textbook]") {
+  const size_t H = 4, KV = 2, D = 3;
+  const Sources sources = random_sources(2, 3, 4, 5);
+  const Tensors<double> in = {random_doubles(2 * 3 * H * D, 1), random_doubles(2 * 4 * 2 * KV * D, 2),
+                              random_doubles(H, 5)};
+  const Doubles dy = random_doubles(in[0].size(), 3), m = random_doubles(2 * H * 3 * 4, 4);
+  const std::vector<Complex> complex_m(m.begin(), m.end());
+  for (const double cap : {0., 2.}) {
+    const textbook::CrossShape shape = {2, 3, 4, H, KV, D, sources.from.data(), sources.to.data(), {.75, cap}};
+    Doubles out(dy.size()), P(m.size()), dq(in[0].size()), dkv(in[1].size()), dsinks(H);
+    textbook::cross_attention_forward(out.data(), P.data(), in[0].data(), in[1].data(), m.data(), shape,
+                                      in[2].data());
+    textbook::cross_attention_backward(dq.data(), dkv.data(), dy.data(), P.data(), in[0].data(), in[1].data(),
+                                       m.data(), shape);
+    textbook::sinks_backward(dsinks.data(), dy.data(), out.data(), P.data(), {2, 3, H, KV, D}, 4);
+    certify(cap > 0 ? "cross attention with a cap" : "cross attention", in, {dq, dkv, dsinks}, dy, [&](const auto& t) {
+      std::vector<Complex> y(dy.size()), p(m.size());
+      textbook::cross_attention_forward(y.data(), p.data(), t[0].data(), t[1].data(), complex_m.data(), shape,
+                                        t[2].data());
       return y;
     });
   }

@@ -42,7 +42,7 @@ void compare_attention(int T, int H, int KV, int D, float p, const std::string& 
   const int width = shape.qkv_width(), k_at = H * D, v_at = k_at + KV * D;
   const std::vector<float> qkv = random_floats(N * width, 1, 0, 1.5f), dout = random_floats(N * H * D, 2);
   std::vector<float> out = garbage(N * H * D), lse = garbage(B * H * T), dqkv = garbage(N * width);
-  const Doubles m = textbook::attention_multipliers<double>(dropout, layer, B, H, T);
+  const Doubles m = textbook::attention_multipliers<double>(dropout, layer, DropoutSite::attention, B, H, T, T);
   Doubles want(N * H * D), P(m.size()), want_dqkv(N * width);
 
   attention_forward(out.data(), lse.data(), qkv.data(), shape, dropout, layer);
@@ -63,7 +63,7 @@ void compare_attention(int T, int H, int KV, int D, float p, const std::string& 
     std::vector<float> dsinks(H);
     Doubles want_dsinks(H);
     sinks_backward(dsinks.data(), dout.data(), out.data(), lse.data(), shape);
-    textbook::sinks_backward(want_dsinks.data(), widen(dout).data(), want.data(), P.data(), sizes);
+    textbook::sinks_backward(want_dsinks.data(), widen(dout).data(), want.data(), P.data(), sizes, sizes.T);
     // The terms of a sum over all queries cancel, so its error is measured against their sizes.
     const Doubles wide_dout = widen(dout);
     Doubles terms(H), difference(H);

@@ -232,7 +232,7 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
         declare_branch_in(branch, layout, config, "b", kLayer);
         declare_branch_out(branch, layout, config, "b", kLayer);
         Branch other;
-        declare_shared_gain(branch, other, layout, config, kLayer);
+        declare_shared_gain({&branch, &other}, layout, config, kLayer);
         return std::pair{branch, layout.table()};
       };
       const auto [p, table] = declare(weights);

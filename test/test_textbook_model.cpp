@@ -5,6 +5,7 @@
 #include "forms.hpp"
 #include "layers/textbook/model.hpp"
 #include "random_model.hpp"
+#include "sources.hpp"
 #include "textbook.hpp"
 #include "wirings.hpp"
 
@@ -20,22 +21,24 @@ void certify_model(const Config& config, const std::string& name) {
   randomize(model);
   const int B = 2, T = 4;
   const std::vector<int> tokens = random_ints(B * T, 1, 13), targets = random_ints(B * T, 2, 13);
-  const Batch batch{tokens.data(), targets.data(), B, T};
+  const Sources sources = random_sources(B, T, 5, 13);
+  Batch batch{tokens.data(), targets.data(), B, T};
+  if (model.config.crosses()) batch.encoder = sources.input();
   const Dropout dropout{.2f, 3, 4, 5};
-  textbook::Model<double> book(model, B, T, dropout);
+  textbook::Model<double> book(model, B, T, dropout, true, batch.encoder);
   book.forward(batch);
   book.backward(batch, 1);
-  textbook::Model<Complex> stepped(model, B, T, dropout);
-  const double all = norm_of(book.pass.g.numbers);
+  textbook::Model<Complex> stepped(model, B, T, dropout, true, batch.encoder);
+  const double all = norm_of(book.g.numbers);
   for (const TensorSpec& spec : model.table) {
     if (!spec.trained) continue;
-    const double size = norm_of(std::span(book.pass.g.numbers).subspan(spec.offset, spec.size()));
+    const double size = norm_of(std::span(book.g.numbers).subspan(spec.offset, spec.size()));
     for (const size_t i : {spec.offset, spec.offset + spec.size() / 2}) {
-      stepped.pass.p.numbers[i] += Complex(0, h);
+      stepped.p.numbers[i] += Complex(0, h);
       const Complex loss = stepped.forward(batch);
       const double slope = (loss + stepped.router_losses()).imag() / h;
-      stepped.pass.p.numbers[i] = model.weights[i];
-      const double error = std::fabs(slope - book.pass.g.numbers[i]) / std::max(size, 1e-3 * all);
+      stepped.p.numbers[i] = model.weights[i];
+      const double error = std::fabs(slope - book.g.numbers[i]) / std::max(size, 1e-3 * all);
       check_error("complex step, model/" + name + "/" + spec.name, error, kCertified);
     }
   }
@@ -53,19 +56,23 @@ void compare_models(Config config, std::string name, float dropout_p) {
   const std::vector<int> tokens = random_ints(B * T, 1, 13);
   std::vector<int> targets = random_ints(B * T, 2, 13);
   targets[4] = kIgnore;
-  const Batch batch{tokens.data(), targets.data(), B, T};
+  const Sources sources = random_sources(B, T, 8, 13);
+  Batch batch{tokens.data(), targets.data(), B, T};
+  if (model.config.crosses()) batch.encoder = sources.input();
   Activations activations = allocate_activations(model.config, B, T, true);
-  textbook::Model<double> book(model, B, T, dropout);
+  textbook::Model<double> book(model, B, T, dropout, true, batch.encoder);
   const float scale = 1.f / (B * T - 1);
   const double want = book.forward(batch);
   book.backward(batch, scale);
-  const Doubles &weights = book.pass.p.numbers, &gradients = book.pass.g.numbers;
+  const Doubles &weights = book.p.numbers, &gradients = book.g.numbers;
   const double all = norm_of(gradients);
   const double loss = model_loss_and_gradients(model, activations, batch, scale, dropout);
   check_error(name + "loss", std::fabs(loss / want - 1), kTolerance);
   for (const TensorSpec& spec : model.table) {
-    // Without RoPE or a cap, a bias of all keys adds the same to all scores of a row, so its gradient is only rounding.
-    const bool moved = config.position == Position::rope || config.attention_cap > 0;
+    // Without RoPE, which cross attention never has, or a cap, a bias of all keys adds the same to all scores of a row,
+    // so its gradient is only rounding.
+    const bool rotated = config.position == Position::rope && spec.part.find("cross.") == spec.part.npos;
+    const bool moved = rotated || config.attention_cap > 0;
     if (spec.name.ends_with(model.config.qk_norm == QkNormKind::none ? ".k.bias" : ".k_norm.bias") && !moved) continue;
     const std::span<const float> got{model.gradients.get() + spec.offset, spec.size()};
     const std::span<const double> expected{&gradients[spec.offset], spec.size()};
@@ -82,7 +89,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
     }
   }
   if (dropout_p > 0) return;
-  textbook::Model<double> evaluating(model, B, T, {}, false);
+  textbook::Model<double> evaluating(model, B, T, {}, false, batch.encoder);
   const double evaluated = evaluating.forward(batch);
   const bool has_norm = config.placement != "none" && config.placement != "rezero";
   CHECK((evaluated == want) == (config.norm != NormKind::batchnorm || !(has_norm || config.embedding_norm)));
@@ -93,6 +100,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
   if (config.rope_scaling == RopeScaling::longrope || !model.config.causal()) return;
   const Activations without_backward = allocate_activations(model.config, 1, T, false);
   ModelCache cache(model.config, model.config.context);
+  if (model.config.crosses()) read_sources(cache, model, without_backward, batch.encoder, 1);
   for (const int piece : {1, 4, 1, 3}) {
     const float* logits = model_logits(model, without_backward, cache, tokens.data() + cache.past, piece);
     const size_t row = size_t(cache.past - 1) * config.vocab_size;
@@ -117,6 +125,25 @@ TEST_CASE("the model agrees with the textbook for every placement, with and with
       for (const bool llama : {false, true})
         for (const float dropout : {0.f, .2f})
           if (form.takes(kind)) compare_models(small_config(form, kind, llama), title_of(form, kind, llama), dropout);
+}
+
+TEST_CASE("encoders and decoders are certified and agree with the textbook's", "[model][textbook][cross]") {
+  for (const Form& form : forms_with_encoder())
+    for (const NormKind kind : {NormKind::layernorm, NormKind::batchnorm})
+      for (const bool llama : {false, true}) {
+        const bool normed = form.placement != "none" && form.placement != "rezero";
+        if (!form.takes(kind) || (llama && !normed)) continue;
+        const Config config = small_config(form, kind, llama);
+        certify_model(config, title_of(form, kind, llama));
+        for (const float dropout : {0.f, .2f}) compare_models(config, title_of(form, kind, llama), dropout);
+      }
+  for (const auto& [name, change] : wirings()) {
+    Config config = wired(change);
+    if (config.block != BlockForm::sequential || !resolve(config).causal()) continue;
+    config.objective = Objective::pairs, config.encoder_layers = 2;
+    certify_model(config, name + " with encoder");
+    for (const float dropout : {0.f, .2f}) compare_models(config, name + " with encoder", dropout);
+  }
 }
 
 TEST_CASE("the model agrees with the textbook in the wiring of published models", "[model][textbook]") {

@@ -152,7 +152,7 @@ void check_sink(WorkedPage& page, const Doubles& qkv, const Doubles& v, const Do
   Doubles P(T * T), out(T * D), dqkv(qkv.size()), lse, p_sink, delta(T), dsinks(1), each;
   textbook::attention_forward<double>(out.data(), P.data(), qkv.data(), nullptr, shape, {}, &sink);
   textbook::attention_backward<double>(dqkv.data(), dout.data(), P.data(), qkv.data(), nullptr, shape);
-  textbook::sinks_backward(dsinks.data(), dout.data(), out.data(), P.data(), shape);
+  textbook::sinks_backward(dsinks.data(), dout.data(), out.data(), P.data(), shape, T);
   const Doubles q = part_of(qkv, 0), k = part_of(qkv, 1), dP = seen_products(dout, v);
   Doubles S = seen_products(q, k), dS(T * T);
   for (int i = 0, at = 0; i < T; ++i) {

@@ -100,5 +100,5 @@ inline std::vector<std::pair<std::string, textbook::Scoring>> scorings(size_t H,
 // channels add to.
 inline double model_tolerance(const Config& c) {
   const bool hyper = placement_row(c.placement).streams == StreamRule::hyper;
-  return hyper ? 4e-5 : c.norm == NormKind::batchnorm ? 2e-5 : 1e-5;
+  return hyper ? 4e-5 : c.norm == NormKind::batchnorm || c.encoder_layers > 0 ? 2e-5 : 1e-5;
 }

@@ -68,12 +68,22 @@ void clear_unseen(float* column, const Scores& scores, int keys) {
   for (int j = scores.end; j < keys; ++j) store(column + key_row(j), Vec{});
 }
 
+// The dropout of a layer's weights.
+struct WeightDropout {
+  Dropout dropout;
+  int layer;
+  DropoutSite site;
+
+  WeightDropout(const Dropout& of, int in, const AttentionShape& shape)
+      : dropout(of), layer(in), site(shape.crosses() ? DropoutSite::cross : DropoutSite::attention) {}
+};
+
 // Writes the multipliers of dropout for W queries from query i on; m[j·W ...] belongs to key k0 + j.
-void dropout_columns(float* m, const Dropout& dropout, int b, int layer, int h, int i, int k0, int keys) {
+void dropout_columns(float* m, const WeightDropout& at, int b, int h, int i, int k0, int keys) {
   alignas(64) float rows[simd::W * kTile];
   std::fill_n(rows, simd::W * kTile, 1.f);
   for (int q = 0; q < simd::W; ++q)
-    dropout_line(rows + q * kTile, dropout.attention_key(b, layer, h, i + q), dropout.p, k0, keys);
+    dropout_line(rows + q * kTile, at.dropout.attention_key(b, at.layer, h, i + q, at.site), at.dropout.p, k0, keys);
   transpose(m, simd::W, rows, kTile, simd::W, keys);
 }
 
@@ -84,8 +94,7 @@ struct Forward {
   size_t q_stride;
   const KeysValues& kv;
   const AttentionShape& shape;
-  const Dropout& dropout;
-  int layer;
+  WeightDropout drop;
 };
 
 // A tile of queries of one head, and their running softmax.
@@ -127,9 +136,9 @@ void forward_columns(float* column, const Forward& w, Running& t, int i, const K
   store(t.sum + i, load(t.sum + i) * shrink + sum);
   store(t.top + i, top);
   store(t.shrink + i, shrink);
-  if (w.dropout.p == 0) return;
+  if (w.drop.dropout.p == 0) return;
   alignas(64) float m[kTile * simd::W];
-  dropout_columns(m, w.dropout, t.b, w.layer, t.h, t.q0 + i, k0, keys);
+  dropout_columns(m, w.drop, t.b, t.h, t.q0 + i, k0, keys);
   for (int j = 0; j < keys; ++j) store(column + key_row(j), load(column + key_row(j)) * load(m + j * simd::W));
 }
 
@@ -168,7 +177,7 @@ void forward_queries(const Forward& w, int b, int h, int q0) {
 
 void attention_forward(float* out, float* lse, const float* q, size_t q_stride, const KeysValues& kv,
                        const AttentionShape& shape, const Dropout& dropout, int layer) {
-  const Forward w{out, lse, q, q_stride, kv, shape, dropout, layer};
+  const Forward w{out, lse, q, q_stride, kv, shape, {dropout, layer, shape}};
   const int H = shape.n_head, pieces = (shape.T + kQueries - 1) / kQueries;
   const auto run = [&](int task) {
     forward_queries(w, task / pieces / H, task / pieces % H, task % pieces * kQueries);
@@ -176,26 +185,31 @@ void attention_forward(float* out, float* lse, const float* q, size_t q_stride, 
   pieces == 1 ? parallel_equal_tasks(shape.B * H, run) : parallel_tasks(shape.B * H * pieces, run);
 }
 
+void attention_forward(float* out, float* lse, const QkvRows<const float>& x, const AttentionShape& shape,
+                       const Dropout& dropout, int layer) {
+  attention_forward(out, lse, x.q, x.q_stride, {x.k, x.v, x.kv_stride, 0, size_t(shape.keys())}, shape, dropout, layer);
+}
+
 void attention_forward(float* out, float* lse, const float* qkv, const AttentionShape& shape,
                        const Dropout& dropout, int layer) {
-  const size_t stride = shape.qkv_width(), k_at = shape.width(), v_at = k_at + shape.kv_heads * shape.head_dim;
-  attention_forward(out, lse, qkv, stride, {qkv + k_at, qkv + v_at, stride, 0, size_t(shape.T)}, shape, dropout, layer);
+  attention_forward(out, lse, parts_of(qkv, shape), shape, dropout, layer);
 }
 
 namespace {
 
 // Everything that backward reads and writes, and where one head of one sequence begins.
 struct Backward {
-  float* dqkv;
-  const float *dout, *out, *lse, *qkv;
+  QkvRows<float> d;
+  const float *dout, *out, *lse;
+  QkvRows<const float> x;
   AttentionShape shape;
-  Dropout dropout;
-  int layer;
+  WeightDropout drop;
 
   int group() const { return shape.n_head / shape.kv_heads; }
   // Returns the first tile of queries that sees a key of the tile at k0.
   int first_queries(int b, int k0) const {
-    int some = k0, none = shape.causal ? k0 : 0;  // end_of_keys() never decreases, so search by halves
+    // In self-attention query k0 does. end_of_keys() never decreases, so search by halves.
+    int some = shape.crosses() ? shape.T : k0, none = shape.causal ? k0 : 0;
     while (none < some) {
       const int middle = none + (some - none) / 2;
       end_of_keys(shape, b, middle) > k0 ? some = middle : none = middle + 1;
@@ -204,18 +218,20 @@ struct Backward {
   }
   // Returns the end of the queries that see a key of the tile at k0: the first one whose keys all come later.
   int end_of_queries(int b, int k0) const {
-    int end = std::min(shape.T, k0 + kTile), none = shape.T;  // first_key() never decreases, so search by halves
+    // In self-attention these do. first_key() never decreases, so search by halves.
+    int end = shape.crosses() ? 0 : std::min(shape.T, k0 + kTile), none = shape.T;
     while (end < none) {
       const int middle = end + (none - end) / 2;
       first_key(shape, b, middle) < k0 + kTile ? end = middle + 1 : none = middle;
     }
     return end;
   }
-  size_t stride() const { return shape.qkv_width(); }
-  size_t q_at(int b, int h) const { return static_cast<size_t>(b) * shape.T * stride() + h * shape.head_dim; }
-  size_t k_at(int b, int kv) const { return q_at(b, shape.n_head + kv); }
-  size_t v_at(int b, int kv) const { return q_at(b, shape.n_head + shape.kv_heads + kv); }
+  size_t q_at(int b, int h) const { return static_cast<size_t>(b) * shape.T * x.q_stride + h * shape.head_dim; }
+  size_t kv_at(int b, int kv) const {
+    return static_cast<size_t>(b) * shape.keys() * x.kv_stride + kv * shape.head_dim;
+  }
   size_t out_at(int b, int h) const { return static_cast<size_t>(b) * shape.T * shape.width() + h * shape.head_dim; }
+  int key_tiles() const { return (shape.keys() + kTile - 1) / kTile; }
 };
 
 // A tile of queries of one head, with what backward needs for every tile of keys.
@@ -231,7 +247,7 @@ struct Queries {
       : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)), seen(w.shape, batch, first) {
     const size_t D = w.shape.head_dim, width = w.shape.width(), at = w.out_at(b, h) + q0 * width;
     float* copies = scratch(4 * kQueries * D);
-    q = copied(copies, w.qkv + w.q_at(b, h) + q0 * w.stride(), w.stride(), queries, D);
+    q = copied(copies, w.x.q + w.q_at(b, h) + q0 * w.x.q_stride, w.x.q_stride, queries, D);
     dy = copied(copies + kQueries * D, w.dout + at, width, queries, D);
     q_columns = transposed(copies + 2 * kQueries * D, q.data, D, queries, D);
     dy_columns = transposed(copies + 3 * kQueries * D, dy.data, D, queries, D);
@@ -242,7 +258,8 @@ struct Queries {
 };
 
 // Which gradients to compute: dq of a tile of queries, dk and dv of a tile of keys. The first tile of keys overwrites
-// dq. The group's first head overwrites dk and dv with the first tile of queries. All later calls add.
+// dq. The group's first head overwrites dk and dv with the first tile of queries. All later calls add. In cross
+// attention some keys may have no query, so that their gradients start at zero.
 struct Wanted {
   bool dq, dkv;
 };
@@ -252,9 +269,9 @@ struct Wanted {
 void backward_columns(float* p, float* dropped, float* ds, const Backward& w, const Queries& t, int i, int k0,
                       int keys) {
   alignas(64) float cap_slopes[kTile * simd::W], m[kTile * simd::W];
-  const bool cap = w.shape.cap > 0, dropout = w.dropout.p > 0;
+  const bool cap = w.shape.cap > 0, dropout = w.drop.dropout.p > 0;
   if (cap) cap_columns(p, kQueries, cap_slopes, w.shape, keys);
-  if (dropout) dropout_columns(m, w.dropout, t.b, w.layer, t.h, t.q0 + i, k0, keys);
+  if (dropout) dropout_columns(m, w.drop, t.b, t.h, t.q0 + i, k0, keys);
   const Scores scores(w.shape, t.h, t.seen, i, k0, keys);
   const Vec delta = load(t.delta + i);
   scores.each(p, kQueries, load(t.lse + i), [&](int j, Vec s) {
@@ -276,32 +293,40 @@ void backward_columns(float* p, float* dropped, float* ds, const Backward& w, co
 
 void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const int D = w.shape.head_dim, kv = t.h / w.group();
-  const int keys = std::min(kTile, w.shape.T - k0);  // also those that none of the queries sees
+  const int keys = std::min(kTile, w.shape.keys() - k0);  // also those that none of the queries sees
   const int diagonal = t.q0 - k0, whole = whole_vectors(t.queries);
   const Triangle upper = triangle(w.shape, Triangle::c_upper, diagonal);
   const Triangle left = triangle(w.shape, Triangle::a_lower, diagonal);
   const Triangle right = triangle(w.shape, Triangle::a_upper, diagonal);
-  const size_t stride = w.stride();
-  const HeadRows k{w.qkv + w.k_at(t.b, kv), stride}, v{w.qkv + w.v_at(t.b, kv), stride};
+  const size_t q_stride = w.x.q_stride, stride = w.x.kv_stride, first = w.kv_at(t.b, kv);
+  const HeadRows k{w.x.k + first, stride}, v{w.x.v + first, stride};
   alignas(64) float p[kTile * kQueries], dropped[kTile * kQueries], ds[kTile * kQueries];
   // k qᵀ, which Scores turns into S, and dP from out = P v
   gemm_serial({p, kQueries}, k.rows(k0), t.q_columns.view(), keys, whole, D, false, upper);
   gemm_serial({ds, kQueries}, v.rows(k0), t.dy_columns.view(), keys, whole, D, false, upper);
   for (int i = 0; i < t.queries; i += simd::W) backward_columns(p + i, dropped + i, ds + i, w, t, i, k0, keys);
-  const float* weights = w.dropout.p > 0 ? dropped : p;  // what v was multiplied by
+  const float* weights = w.drop.dropout.p > 0 ? dropped : p;  // what v was multiplied by
   if (wanted.dq)  // S = scale·q kᵀ
-    gemm_serial({w.dqkv + w.q_at(t.b, t.h) + t.q0 * stride, stride}, {ds, 1, kQueries}, k.rows(k0), t.queries, D, keys,
-                k0 > t.seen.first_tile(), left);
+    gemm_serial({w.d.q + w.q_at(t.b, t.h) + t.q0 * q_stride, q_stride}, {ds, 1, kQueries}, k.rows(k0), t.queries, D,
+                keys, k0 > t.seen.first_tile(), left);
   if (!wanted.dkv) return;
-  const bool add = t.h != kv * w.group() || t.q0 != w.first_queries(t.b, k0);
-  gemm_serial({w.dqkv + w.k_at(t.b, kv) + k0 * stride, stride}, {ds, kQueries, 1}, t.q.rows(0), keys, D, t.queries, add,
-              right);
-  gemm_serial({w.dqkv + w.v_at(t.b, kv) + k0 * stride, stride}, {weights, kQueries, 1}, t.dy.rows(0), keys, D,
-              t.queries, add, right);  // out = P v
+  const bool add = w.shape.crosses() || t.h != kv * w.group() || t.q0 != w.first_queries(t.b, k0);
+  const size_t at = first + k0 * stride;
+  gemm_serial({w.d.k + at, stride}, {ds, kQueries, 1}, t.q.rows(0), keys, D, t.queries, add, right);
+  gemm_serial({w.d.v + at, stride}, {weights, kQueries, 1}, t.dy.rows(0), keys, D, t.queries, add,
+              right);  // out = P v
+}
+
+// In cross attention, zeroes the gradients of keys [k0, end).
+void begin_keys(const Backward& w, int b, int kv, int k0, int end) {
+  if (!w.shape.crosses()) return;
+  for (int j = k0; j < std::min(end, w.shape.keys()); ++j)
+    for (float* d : {w.d.k, w.d.v}) std::fill_n(d + w.kv_at(b, kv) + j * w.x.kv_stride, w.shape.head_dim, 0.f);
 }
 
 // Sums dk and dv of a tile of keys over the query heads that read it, and over the queries from this position on.
 void backward_of_key_tile(const Backward& w, int b, int kv, int k0) {
+  begin_keys(w, b, kv, k0, k0 + kTile);
   for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
     for (int q0 = w.first_queries(b, k0); q0 < w.end_of_queries(b, k0); q0 += kQueries)
       backward_tile(w, Queries(w, b, h, q0), k0, {false, true});
@@ -309,14 +334,16 @@ void backward_of_key_tile(const Backward& w, int b, int kv, int k0) {
 
 }  // namespace
 
-void attention_backward(float* dqkv, const float* dout, const float* out, const float* lse, const float* qkv,
-                        const AttentionShape& shape, const Dropout& dropout, int layer) {
-  const Backward w{dqkv, dout, out, lse, qkv, shape, dropout, layer};
-  const int H = shape.n_head, KV = shape.kv_heads, T = shape.T, tiles = (T + kTile - 1) / kTile;
-  if (shape.B * KV >= max_threads() || tiles == 1) {
+void attention_backward(const QkvRows<float>& d, const float* dout, const float* out, const float* lse,
+                        const QkvRows<const float>& x, const AttentionShape& shape, const Dropout& dropout, int layer) {
+  const Backward w{d, dout, out, lse, x, shape, {dropout, layer, shape}};
+  const int H = shape.n_head, KV = shape.kv_heads, T = shape.T, tiles = w.key_tiles();
+  const int pieces = (T + kQueries - 1) / kQueries;
+  if (shape.B * KV >= max_threads() || pieces * tiles == 1) {
     // One task computes the gradients of a key/value head and of the query heads that read it.
     parallel_equal_tasks(shape.B * KV, [&](int task) {
       const int b = task / KV, kv = task % KV;
+      begin_keys(w, b, kv, 0, shape.keys());
       for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
         for (int q0 = 0; q0 < T; q0 += kQueries) {
           const Queries queries(w, b, h, q0);
@@ -328,7 +355,6 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
   }
   // There are fewer heads than threads, so each tile of queries and each tile of keys is a task. S and dP are computed
   // twice. All sums have the same order as above.
-  const int pieces = (T + kQueries - 1) / kQueries;
   parallel_tasks(shape.B * H * pieces, [&](int task) {
     const int piece = pieces - 1 - task % pieces;  // begin with the longest
     const Queries queries(w, task / pieces / H, task / pieces % H, piece * kQueries);
@@ -338,6 +364,11 @@ void attention_backward(float* dqkv, const float* dout, const float* out, const 
   parallel_tasks(shape.B * KV * tiles, [&](int task) {
     backward_of_key_tile(w, task / tiles / KV, task / tiles % KV, task % tiles * kTile);
   });
+}
+
+void attention_backward(float* dqkv, const float* dout, const float* out, const float* lse, const float* qkv,
+                        const AttentionShape& shape, const Dropout& dropout, int layer) {
+  attention_backward(parts_of(dqkv, shape), dout, out, lse, parts_of(qkv, shape), shape, dropout, layer);
 }
 
 void sinks_backward(float* dsinks, const float* dout, const float* out, const float* lse, const AttentionShape& shape) {

@@ -16,6 +16,8 @@
 //   begins   query i sees only keys begins[i] ≤ j ≤ i             (several examples in a row; other tiles are skipped)
 // Unless the shape is `causal`, a query sees later keys, too: all of its example, within the window i − window < j <
 // i + window. ALiBi's distance is then |i − j|. (BERT: Devlin et al. 2019, arXiv 1810.04805.)
+// In cross attention, the keys and values are of another sequence, k, v (S,KV,D): query i sees from[i] ≤ j < to[i].
+// (Vaswani et al. 2017, arXiv 1706.03762, §3.2.3.)
 //
 // A sink is one more score in each row of its head, without a key or a value, the same for all queries (gpt-oss: OpenAI
 // 2025, arXiv 2508.10925; the name is from Xiao et al. 2023, arXiv 2309.17453). It takes weight from the keys, so that
@@ -41,11 +43,33 @@ struct KeysValues {
   size_t length;
 };
 
+// Rows of q and of k and v, or their gradients: query i of all sequences is at q + i·q_stride, key j of all sequences
+// at k + j·kv_stride.
+template <class Float>
+struct QkvRows {
+  Float *q, *k, *v;
+  size_t q_stride, kv_stride;
+
+  operator QkvRows<const Float>() const { return {q, k, v, q_stride, kv_stride}; }
+};
+// The parts of joined rows q|k|v.
+template <class Float>
+QkvRows<Float> parts_of(Float* qkv, const AttentionShape& shape) {
+  const size_t stride = shape.qkv_width(), k_at = shape.width(), v_at = k_at + shape.kv_heads * shape.head_dim;
+  return {qkv, qkv + k_at, qkv + v_at, stride, stride};
+}
+
 // out (B,T,H·D), lse (B,H,T), q (B,T) rows with stride `q_stride`.
 void attention_forward(float* out, float* lse, const float* q, size_t q_stride, const KeysValues& kv,
                        const AttentionShape& shape, const Dropout& dropout, int layer);
 
-// The form for training, on joined rows q|k|v: qkv (B,T,qkv_width). Backward overwrites dqkv.
+// The form for training, on q (B,T) and k, v (B, shape.keys()). Backward overwrites d.
+void attention_forward(float* out, float* lse, const QkvRows<const float>& x, const AttentionShape& shape,
+                       const Dropout& dropout, int layer);
+void attention_backward(const QkvRows<float>& d, const float* dout, const float* out, const float* lse,
+                        const QkvRows<const float>& x, const AttentionShape& shape, const Dropout& dropout, int layer);
+
+// The same on joined rows q|k|v: qkv (B,T,qkv_width).
 void attention_forward(float* out, float* lse, const float* qkv, const AttentionShape& shape,
                        const Dropout& dropout, int layer);
 void attention_backward(float* dqkv, const float* dout, const float* out, const float* lse, const float* qkv,

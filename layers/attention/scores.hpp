@@ -13,6 +13,7 @@ constexpr int kTile = 64;  // queries and keys in a tile of the scores
 
 // Returns the first key that query t of sequence b sees. `past` keys come before the first query.
 inline int first_key(const AttentionShape& shape, int b, int t, int past = 0) {
+  if (shape.crosses()) return shape.from[static_cast<size_t>(b) * shape.T + t];
   const int of_window = shape.window > 0 ? past + t - shape.window + 1 : 0;
   const int of_example = shape.begins ? shape.begins[static_cast<size_t>(b) * shape.T + t] : 0;
   return std::max({0, of_window, of_example});
@@ -20,6 +21,7 @@ inline int first_key(const AttentionShape& shape, int b, int t, int past = 0) {
 
 // Returns the end of the keys that query t of sequence b sees.
 inline int end_of_keys(const AttentionShape& shape, int b, int t, int past = 0) {
+  if (shape.crosses()) return shape.to[static_cast<size_t>(b) * shape.T + t];
   if (shape.causal) return past + t + 1;
   const int of_window = shape.window > 0 ? std::min(shape.T, t + shape.window) : shape.T;
   if (!shape.begins) return of_window;

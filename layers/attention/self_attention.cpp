@@ -2,9 +2,7 @@
 
 #include <cstring>
 
-#include "head_scale.hpp"
 #include "layers/kernels/elementwise.hpp"
-#include "output_gate.hpp"
 
 namespace {
 
@@ -25,30 +23,18 @@ void declare_sublayer(Attention& p, Layout& layout, const Config& config, const 
       {{"q", Role::qk, width}, {"k", Role::qk, config.kv_heads * D}, {"v", Role::v, config.kv_heads * D}}, C);
   p.qk_norm = declare_qk_norm(layout, config, name);
   p.value_mix = declare_value_mix(layout, config, name, layer);
-  if (config.gate_width() > 0)
-    p.output_gate = declare_linear(layout, config, name, {{"output_gate", Role::qk, config.gate_width()}}, C);
-  if (*config.head_scale) p.head_scale = declare_gain(layout, name + ".head_scale", config.n_head, 1);
-  if (config.attention_sinks) p.sinks = layout.take(name + ".sinks", Role::attention, {config.n_head});
-  declare_branch_inner(p, layout, config, name, layer, width);
-  p.o = declare_linear(layout, config, name, {{"o", Role::o, C}}, width);
+  declare_attention_branch(p, layout, config, name, layer);
 }
 
 void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T) {
-  const int N = B * T, width = Attention::inner_width(config);
+  const int N = B * T;
   layout.share(config.recompute >= Recompute::full);
   saved.qkv = layout.take(name + ".qkv", Role::qk, {N, config.qkv_width()});
-  saved.qk_norm = declare_qk_norm_saved(layout, config, name, N);
+  saved.qk_norm = declare_qk_norm_saved(layout, config, name, N, N);
   if (config.value_residual == ValueResidual::learned && layer > 0)
     saved.v = layout.take(name + ".v", Role::v, {N, config.kv_heads * config.head_dim});
-  saved.lse = layout.take(name + ".lse", Role::attention, {B, config.n_head, T});
-  saved.mixed = layout.take(name + ".mixed", Role::attention, {N, width});
-  if (branch_keeps_output(config, layer, name)) saved.f = layout.take(name + ".o", Role::o, {N, config.channels});
-  layout.share(config.recompute >= Recompute::selective);
-  if (*config.head_scale) saved.scaled = layout.take(name + ".scaled", Role::attention, {N, width});
-  if (config.gate_width() == 0) return;
-  saved.gate = layout.take(name + ".output_gate", Role::qk, {N, config.gate_width()});
-  saved.gated = layout.take(name + ".gated", Role::attention, {N, width});
+  declare_attention_branch_saved(saved, layout, config, name, layer, B, T);
 }
 
 AttentionShape attention_shape(const Config& config, int layer, const float* slopes, const Positions& positions) {
@@ -64,6 +50,11 @@ AttentionShape shape_of(const Attention& p, const BlockContext& c) {
   AttentionShape shape = attention_shape(c.config, c.layer, c.slopes, c.positions());
   shape.sinks = p.sinks;
   return shape;
+}
+
+QkNormRows norm_rows(float* qkv, const AttentionShape& shape) {
+  const auto [q, k, v, q_stride, kv_stride] = parts_of(qkv, shape);
+  return {q, k, v, q_stride, kv_stride, shape.B * shape.T, shape.B * shape.T};
 }
 
 // Keeps the first layer's values, and mixes them into the other layers' values.
@@ -94,7 +85,8 @@ void attend(const AttentionSaved& saved, const Attention& p, const BlockContext&
   const Config& config = c.config;
   const AttentionShape shape = shape_of(p, c);
   const size_t stride = shape.qkv_width(), kv_width = cache_width(config);
-  qk_norm_forward(saved.qkv, saved.qk_norm, saved.mixed, p.qk_norm, config, c.B * c.T);  // mixed serves as scratch here
+  // mixed serves as scratch here
+  qk_norm_forward(norm_rows(saved.qkv, shape), saved.qk_norm, saved.mixed, p.qk_norm, config);
   share_values(saved, p, c);
   if (const RopeTable* rope = c.rope())
     rope_forward(saved.qkv, *rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, stride);
@@ -109,24 +101,11 @@ void attend(const AttentionSaved& saved, const Attention& p, const BlockContext&
   attention_forward(saved.mixed, saved.lse, saved.qkv, stride, kv, shape, c.dropout, c.layer);
 }
 
-bool headwise(const Config& config) { return config.output_gate == OutputGate::headwise; }
-
 }  // namespace
 
 void sublayer_core(const AttentionSaved& saved, const float* u, const Attention& p, const BlockContext& c) {
   adapted_forward(saved.qkv, u, p.qkv, {c.B * c.T, c.config.channels, c.config.qkv_width()}, c, DropoutSite::lora_qkv);
   attend(saved, p, c);
-}
-
-const float* sublayer_inner(const AttentionSaved& saved, const float* u, const Attention& p, const BlockContext& c) {
-  const Config& config = c.config;
-  const int N = c.B * c.T;
-  if (saved.gated) {
-    linear_forward(saved.gate, u, p.output_gate, {N, config.channels, config.gate_width()});
-    output_gate_forward(saved.gated, saved.mixed, saved.gate, N, config.n_head, config.head_dim, headwise(config));
-  }
-  if (saved.scaled) head_scale_forward(saved.scaled, saved.heads(), p.head_scale, N, config.n_head, config.head_dim);
-  return branch_inner(saved, saved.inner(), p, N, Attention::inner_width(config), c.training);
 }
 
 void sublayer_out(float* f, const AttentionSaved&, const float* m, const Attention& p, const BlockContext& c) {
@@ -135,26 +114,18 @@ void sublayer_out(float* f, const AttentionSaved&, const float* m, const Attenti
 
 void sublayer_backward(float* du, const Attention& g, const float* df, const float* u, const AttentionSaved& saved,
                        const Attention& p, const BlockContext& c) {
+  attention_branch_backward(g, df, u, saved, p, c, DropoutSite::lora_o);
   const Config& config = c.config;
-  const int N = c.B * c.T, C = config.channels, width = Attention::inner_width(config), read_width = config.qkv_width();
-  float *dmixed = c.scratch.inner, *dqkv = c.scratch.joined, *du_gate = c.scratch.f;
-  const float* m = saved.m ? saved.m : saved.inner();
-  adapted_backward(dmixed, g.o, df, m, p.o, {N, width, C}, c, DropoutSite::lora_o);
-  branch_inner_backward(dmixed, g, saved.inner(), saved, p, N, width);
-  if (saved.scaled)
-    head_scale_backward(dmixed, g.head_scale, saved.heads(), p.head_scale, N, config.n_head, config.head_dim);
-  if (saved.gated) {
-    float* dgate = c.scratch.joined;
-    output_gate_backward(dmixed, dgate, saved.mixed, saved.gate, N, config.n_head, config.head_dim, headwise(config));
-    linear_backward(du_gate, g.output_gate, dgate, u, p.output_gate, {N, C, config.gate_width()});
-  }
+  const int N = c.B * c.T, read_width = config.qkv_width();
+  const float* dmixed = c.scratch.inner;
+  float* dqkv = c.scratch.joined;
   const AttentionShape shape = shape_of(p, c);
   if (p.sinks) sinks_backward(g.sinks, dmixed, saved.mixed, saved.lse, shape);
   attention_backward(dqkv, dmixed, saved.mixed, saved.lse, saved.qkv, shape, c.dropout, c.layer);
   if (const RopeTable* rope = c.rope())
     rope_backward(dqkv, *rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, read_width);
   share_values_backward(dqkv, g, saved, p, c);
-  qk_norm_backward(dqkv, g.qk_norm, c.scratch.inner, saved.qk_norm, p.qk_norm, config, N);
-  adapted_backward(du, g.qkv, dqkv, u, p.qkv, {N, C, read_width}, c, DropoutSite::lora_qkv);
-  if (saved.gated) scaled_add(du, 1, du, du_gate, N, C);
+  qk_norm_backward(norm_rows(dqkv, shape), g.qk_norm, c.scratch.inner, saved.qk_norm, p.qk_norm, config);
+  adapted_backward(du, g.qkv, dqkv, u, p.qkv, {N, config.channels, read_width}, c, DropoutSite::lora_qkv);
+  add_gate_gradient(du, saved, c);
 }

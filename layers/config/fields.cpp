@@ -96,7 +96,7 @@ std::vector<Field> sizes_and_wiring() {
   return {
       {.name = "layers", .help = "number of blocks (L)", .member = &Config::n_layer, .low = 1, .high = 10000,
        .exported = "num_hidden_layers", .common = true},
-      {.name = "encoder-layers", .help = "blocks of an encoder, which the {layers} read by cross attention (0: none)",
+      {.name = "encoder-layers", .help = "blocks of an encoder, read by cross attention (0: none)",
        .member = &Config::encoder_layers, .high = 10000, .exported = kNotExported},
       {.name = "heads", .help = "number of query heads (H)", .member = &Config::n_head, .low = 1, .high = 4096,
        .exported = "num_attention_heads", .common = true},
@@ -114,7 +114,7 @@ std::vector<Field> sizes_and_wiring() {
        .high = 1 << 22, .exported = "max_position_embeddings", .common = true},
       {.name = "vocab-size", .help = "vocabulary size (default: the data's)", .member = &Config::vocab_size,
        .high = 1 << 24, .derived_if_0 = true},
-      {.name = "objective", .help = "what is predicted: next tokens (lm), masked ones (mlm), or targets of sources (pairs)",
+      {.name = "objective", .help = "predicted: next tokens (lm), masked ones (mlm), targets of sources (pairs)",
        .member = kChoice<&Config::objective, kObjectives>, .common = true},
       {.name = "mask-fraction", .help = "share of tokens that mlm predicts", .member = &Config::mask_fraction,
        .low = .01, .high = .99, .exported = kNotExported, .needs = {kMasks}, .training = true},

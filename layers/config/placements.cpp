@@ -6,20 +6,31 @@
 
 namespace {
 
-// DeepNet, decoder-only (Wang et al. 2022, arXiv 2203.00555, table in fig. 2): α = (2L)^¼, β = (8L)^-¼.
-double deepnorm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.25); }
-double deepnorm_beta(int n_layer) { return std::pow(8.0 * n_layer, -0.25); }
+// DeepNet (Wang et al. 2022, arXiv 2203.00555, table in fig. 2). One stack of L blocks: α = (2L)^¼, β = (8L)^-¼. An
+// encoder of N blocks: α = .81·(N⁴M)^(1/16), β = .87·(N⁴M)^(-1/16), for a decoder of M: α = (3M)^¼, β = (12M)^-¼.
+double deepnorm_alpha(const Depth& d) {
+  if (d.stack == StackKind::encoder) return .81 * std::pow(std::pow(d.own, 4) * d.other, 1. / 16);
+  return std::pow((d.stack == StackKind::decoder ? 3. : 2.) * d.own, .25);
+}
+double deepnorm_beta(const Depth& d) {
+  if (d.stack == StackKind::encoder) return .87 * std::pow(std::pow(d.own, 4) * d.other, -1. / 16);
+  return std::pow((d.stack == StackKind::decoder ? 12. : 8.) * d.own, -.25);
+}
 
 // GLM-130B (Zeng et al. 2022, arXiv 2210.02414): α = (2L)^½, β = (2L)^-½; ChatGLM-6B likewise (α = √56, L = 28).
-double glm_alpha(int n_layer) { return std::pow(2.0 * n_layer, 0.5); }
-double glm_beta(int n_layer) { return std::pow(2.0 * n_layer, -0.5); }
-// Magneto, decoder-only (Wang et al. 2022, arXiv 2210.06423, fig. 2): γ = √(ln 2L).
-double magneto_gamma(int n_layer) { return std::sqrt(std::log(2.0 * n_layer)); }
+double glm_alpha(const Depth& d) { return std::pow(2. * d.own, .5); }
+double glm_beta(const Depth& d) { return std::pow(2. * d.own, -.5); }
+// Magneto (Wang et al. 2022, arXiv 2210.06423, fig. 2). One stack of L blocks: γ = √(ln 2L). An encoder of N blocks:
+// γ = √(⅓·ln 3M·ln 2N), for a decoder of M: γ = √(ln 3M).
+double magneto_gamma(const Depth& d) {
+  if (d.stack == StackKind::encoder) return std::sqrt(std::log(3. * d.other) * std::log(2. * d.own) / 3);
+  return std::sqrt(std::log((d.stack == StackKind::decoder ? 3. : 2.) * d.own));
+}
 // Keel (Chen & Wei 2026, arXiv 2601.19895): α is the number of sublayers. The paper's text was out of reach; four
 // independent accounts of it agree on this (a summary of the paper, and three programs).
-double keel_alpha(int n_layer) { return 2.0 * n_layer; }
+double keel_alpha(const Depth& d) { return 2. * d.own; }
 // B2T's rescaling_init (takase/b2t_connection, c8e2ad4): every matrix of a block times L^-½.
-double b2t_gain(int n_layer) { return std::pow(n_layer, -0.5); }
+double b2t_gain(const Depth& d) { return std::pow(d.own, -.5); }
 // LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795): 1/√l, the first block being l = 1.
 double lns_scale(int layer) { return 1 / std::sqrt(layer + 1.0); }
 
@@ -47,7 +58,7 @@ const std::vector<Placement>& placements() {
       .name = "none", .aliases = {"no-norm"}, .source = "no normalization at all", .init = kGpt2};
   static const Placement sub_ln = {
       .name = "sub-ln", .aliases = {"subln", "magneto"},
-      .source = "Magneto (Wang et al. 2022, arXiv 2210.06423), decoder-only",
+      .source = "Magneto (Wang et al. 2022, arXiv 2210.06423)",
       .norm_in = true, .norm_inner = true, .final_norm = true, .init = kMagneto};
   static const std::vector<Placement> rows = {
       post, pre,
@@ -55,21 +66,21 @@ const std::vector<Placement>& placements() {
        .source = "CogView (Ding et al. 2021, arXiv 2105.13290); Gemma-2",
        .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat},
       {.name = "deepnorm", .aliases = {"deepnet"},
-       .source = "DeepNet (Wang et al. 2022, arXiv 2203.00555), decoder-only",
+       .source = "DeepNet (Wang et al. 2022, arXiv 2203.00555)",
        .norm_sum = true, .skip = deepnorm_alpha, .init = kDeepNet},
       {.name = "reordered", .aliases = {"olmo2", "res-post-norm"}, .source = "OLMo 2 (2024, arXiv 2501.00656); Swin v2",
        .norm_out = true, .final_norm = true, .init = kFlat},
       none,
       {.name = "glm-deepnorm", .aliases = {"glm"},
        .source = "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
-       .norm_sum = true, .skip = glm_alpha, .init = kGlm},
+       .norm_sum = true, .skip = glm_alpha, .init = kGlm, .one_stack = true},
       {.name = "pre-post", .aliases = {"pre-and-post"},
        .source = "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
        .norm_in = true, .norm_sum = true, .init = kFlat},
       // The programs that implement Keel treat the first block differently (skip 1, and no norm_sum after its
       // attention), but not in the same way. Here it is like the others.
       {.name = "keel", .source = "Keel (Chen & Wei 2026, arXiv 2601.19895)",
-       .norm_in = true, .norm_sum = true, .skip = keel_alpha, .init = kFlat},
+       .norm_in = true, .norm_sum = true, .skip = keel_alpha, .init = kFlat, .one_stack = true},
       // The authors' block is y = x + attention(x), z = norm(y), z + ffn(z): the feed-forward branch's norm comes
       // before its skip path, which is the same as a norm after attention's sum.
       {.name = "hybridnorm", .aliases = {"hybrid-norm"}, .source = "HybridNorm (Zhuo et al. 2025, arXiv 2503.04598)",
@@ -129,6 +140,12 @@ const Placement& placement_row(std::string_view name) {
   throw std::invalid_argument(unknown_name("placement", name, known));
 }
 
+Depth depth_of(const Config& config) {
+  if (config.crosses()) return {config.n_layer, config.encoder_layers, StackKind::decoder};
+  if (config.decoder_layers > 0) return {config.n_layer, config.decoder_layers, StackKind::encoder};
+  return {config.n_layer};
+}
+
 const Placement& placement_at(const Config& config, int layer, std::string_view branch) {
   const Placement& row = *config.placement_row;
   const double share = std::floor(config.mix_fraction * config.n_layer + 1e-9);  // .29 · 100 is 29, not 28.99...
@@ -155,7 +172,7 @@ Start weight_start(const Config& config, Role role, int out, int in) {
   if (row.base == Base::small) deviation = std::sqrt(2.0 / (5.0 * config.channels));
   const bool in_branch = role != Role::router && role != Role::projection && role != Role::transform;
   if (in_branch && (role != Role::qk || row.qk_gain)) deviation *= *config.init_gain;
-  if (*config.residual_gain && output) deviation /= std::sqrt(2.0 * config.n_layer);
+  if (*config.residual_gain && output) deviation /= std::sqrt(double(config.branches()) * config.n_layer);
   return {0, static_cast<float>(deviation)};
 }
 

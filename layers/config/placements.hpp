@@ -8,19 +8,29 @@
 #include "tensors.hpp"
 
 // Weight initialization. A weight matrix (out, in) is drawn from N(0, s²) with
-//   s = base · gain(L)          on v, o and every FFN matrix; on q and k only if qk_gain is set
-//         · 1/√(2L)             on o and the FFN's down matrix, if residual_gain is set; 0 if zero_init is
+//   s = base · gain(depth)      on v, o and every FFN matrix; on q and k only if qk_gain is set
+//         · 1/√branches         on o and the FFN's down matrix, if residual_gain is set; 0 if zero_init is. A decoder
+//                               with cross attention has 3L branches, any other stack 2L
 //   base = .02, √(2/(in + out)) for Xavier (Glorot & Bengio 2010), or √(2/(5C)), small (Nguyen & Salazar 2019, arXiv
 //          1910.05895, §2.2)
 // Embeddings and an untied head are drawn from N(0, embedding_std²). Gains start at 1, biases at 0.
 enum class Base { normal, xavier, small };
-inline double one(int) { return 1; }
+
+// The blocks of a stack. With an encoder and a decoder, also whether it is one of them, and the blocks of the other.
+enum class StackKind { alone, encoder, decoder };
+struct Depth {
+  int own, other = 0;
+  StackKind stack = StackKind::alone;
+};
+inline double one(const Depth&) { return 1; }
+inline double one_everywhere(int) { return 1; }
+Depth depth_of(const Config& config);
 struct InitRow {
   Base base = Base::normal;
   float std = .02f;            // of Base::normal
   float embedding_std = .02f;  // for token and position embeddings and an untied head
-  bool residual_gain = false;  // GPT-2's 1/√(2L) (Radford et al. 2019, §2.3)
-  double (*gain)(int n_layer) = one;
+  bool residual_gain = false;  // GPT-2's 1/√N, N being the number of branches (Radford et al. 2019, §2.3)
+  double (*gain)(const Depth& depth) = one;
   bool qk_gain = false;
 };
 
@@ -45,8 +55,8 @@ struct Placement {
   bool norm_in = false, norm_inner = false, norm_out = false, norm_sum = false;
   bool final_norm = false;  // after the last block
   LearnedGain gain = LearnedGain::none;  // otherwise norm_out is absent
-  double (*skip)(int n_layer) = one;
-  double (*in_scale)(int layer) = one;  // read only if norm_in is set
+  double (*skip)(const Depth& depth) = one;
+  double (*in_scale)(int layer) = one_everywhere;  // read only if norm_in is set
   InitRow init = {};
   const Placement* early = nullptr;  // the placement of the first blocks; null: this one
   int early_blocks = 0;              // their number; 0 stands for ⌊mix_fraction·L⌋
@@ -55,6 +65,7 @@ struct Placement {
   QkNormKind qk_norm = QkNormKind::none;    // default of the option
   bool head_scale = false;                  // default of the option
   bool bypass = false;  // adds the block's input to the sum of the feed-forward branch
+  bool one_stack = false;  // its authors say no constants for an encoder and a decoder
 };
 const std::vector<Placement>& placements();
 // Finds a row by its name or an alias. Throws an error that names the nearest. Only options and resolve() call it: a

@@ -50,13 +50,13 @@ Matrix Layout::take_matrix(std::vector<TensorSpec> specs) {
 
 float* Layout::take_joined(std::vector<TensorSpec> specs) {
   if (share_)
-    if (const TensorSpec* first = first_of(specs[0].name)) return base_ ? base_ + first->offset : nullptr;
+    if (const TensorSpec* first = first_of(stack_ + specs[0].name)) return base_ ? base_ + first->offset : nullptr;
   const size_t begin = size_;
   const bool frozen = drops_frozen_ && all_frozen(specs);
   for (TensorSpec& spec : specs) {
-    spec.layer = layer_;
-    spec.part = spec.name;
-    if (layer_ != kOutside) spec.name = "block." + std::to_string(layer_) + "." + spec.part;
+    spec.layer = layer_ == kOutside ? kOutside : first_layer_ + layer_;
+    spec.part = stack_ + spec.name;
+    spec.name = stack_ + (layer_ == kOutside ? "" : "block." + std::to_string(layer_) + ".") + spec.name;
     spec.offset = spec.gradient = frozen ? kNoGradient : size_;
     spec.decay = spec.trained && spec.shape.size() >= 2;
     if (!frozen) size_ += floats_of(spec.numbers, spec.size());

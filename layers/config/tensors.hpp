@@ -73,8 +73,8 @@ struct TensorSpec {
   NumberType numbers = NumberType::fp32;
   const Optimizer* optimizer = nullptr;  // the row that updates it; null if none, or not chosen yet
   size_t state = 0;                      // the offset of its optimizer state
-  int layer = kOutside;
-  std::string part{};  // the name within the layer: "attention.q.weight"
+  int layer = kOutside;  // counted through the encoder and then the decoder
+  std::string part{};    // the name without the layer: "attention.q.weight", "encoder.attention.q.weight"
 
   size_t size() const;                                                      // in elements
   std::string group() const { return part.substr(0, part.rfind('.')); }    // "attention.q"
@@ -99,6 +99,13 @@ class Layout {
   // The tensors taken next belong to this layer: "ffn.up.weight" gets the name "block.3.ffn.up.weight".
   void enter_layer(int layer) { layer_ = layer; }
   void leave_layer() { layer_ = kOutside; }
+
+  // The tensors taken next belong to a stack of layers: their names begin with `stack`, and its first layer has this
+  // number among the layers of all stacks.
+  void enter_stack(const std::string& stack, int first_layer) {
+    stack_ = stack;
+    first_layer_ = first_layer;
+  }
 
   // While on, layers share tensors: take() returns the first tensor of the same name in any layer, if there is one.
   void share(bool on) { share_ = on; }
@@ -129,7 +136,8 @@ class Layout {
   bool drops_frozen_ = false;
   NumberType frozen_ = NumberType::fp32;
   size_t size_ = 0;
-  int layer_ = kOutside;
+  int layer_ = kOutside, first_layer_ = 0;
+  std::string stack_;
   bool share_ = false;
   std::vector<TensorSpec> table_;
 };

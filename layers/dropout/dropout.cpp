@@ -12,8 +12,8 @@ uint64_t Dropout::key(int b, int layer, DropoutSite site, uint64_t index) const 
                    static_cast<uint64_t>(layer), static_cast<uint64_t>(site), index});
 }
 
-uint64_t Dropout::attention_key(int b, int layer, int h, int query) const {
-  return key(b, layer, DropoutSite::attention, static_cast<uint64_t>(h) << 32 | static_cast<uint32_t>(query));
+uint64_t Dropout::attention_key(int b, int layer, int h, int query, DropoutSite site) const {
+  return key(b, layer, site, static_cast<uint64_t>(h) << 32 | static_cast<uint32_t>(query));
 }
 
 namespace {

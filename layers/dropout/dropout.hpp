@@ -9,7 +9,10 @@
 
 #include <cstdint>
 
-enum class DropoutSite { embedding, attention, attention_out, ffn_out, lora_qkv, lora_o, lora_up, lora_down };
+enum class DropoutSite {
+  embedding, attention, attention_out, ffn_out, lora_qkv, lora_o, lora_up, lora_down,
+  cross, cross_out, lora_cross_q, lora_cross_kv, lora_cross_o
+};
 
 struct Dropout {
   float p = 0;  // 0 is off
@@ -19,8 +22,8 @@ struct Dropout {
   // Returns the key of one line of elements. `index` counts lines within (row b, layer, site).
   uint64_t key(int b, int layer, DropoutSite site, uint64_t index) const;
 
-  // Returns the key of the line with one query's attention weights.
-  uint64_t attention_key(int b, int layer, int h, int query) const;
+  // Returns the key of the line with one query's weights, in attention or cross attention.
+  uint64_t attention_key(int b, int layer, int h, int query, DropoutSite site = DropoutSite::attention) const;
 };
 
 // x[0..n) are the elements begin, begin + 1, ... of the line with this key.

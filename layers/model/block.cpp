@@ -11,11 +11,11 @@ bool shares_norm(const Config& config) { return config.block == BlockForm::paral
 
 // ---- declarations ------------------------------------------------------------------------------------------
 
-// A branch without `enters` reads the u of the other branch.
+// A branch without `enters` reads the u of the other branch. `place` is its place in the block.
 template <class Sublayer>
-void declare_branch(Sublayer& p, Layout& layout, const Config& config, const std::string& name, int layer,
-                    bool enters) {
-  p.streams = declare_streams(layout, config, name, 2 * layer + (name == "ffn"));
+void declare_branch(Sublayer& p, Layout& layout, const Config& config, const std::string& name, int layer, int place,
+                    bool enters = true) {
+  p.streams = declare_streams(layout, config, name, config.branches() * layer + place);
   if (enters) declare_branch_in(p, layout, config, name, layer);
   declare_sublayer(p, layout, config, name, layer);
   declare_branch_out(p, layout, config, name, layer);
@@ -45,10 +45,11 @@ Block declare_block(Layout& layout, const Config& config, int layer) {
   layout.enter_layer(layer);
   Block p;
   if (config.stream_mix) p.mix = declare_stream_mix(layout, config, layer);
-  declare_branch(p.attention, layout, config, "attention", layer, true);
-  declare_branch(p.ffn, layout, config, "ffn", layer, !shares_norm(config));
+  declare_branch(p.attention, layout, config, "attention", layer, 0);
+  if (config.crosses()) declare_branch(p.cross, layout, config, "cross", layer, 1);
+  declare_branch(p.ffn, layout, config, "ffn", layer, config.branches() - 1, !shares_norm(config));
   if (!is_sequential(config)) p.ffn.streams.skip = 1;  // the output of attention's branch contains skip·x
-  declare_shared_gain(p.attention, p.ffn, layout, config, layer);
+  declare_shared_gain({&p.attention, &p.cross, &p.ffn}, layout, config, layer);
   layout.leave_layer();
   return p;
 }
@@ -63,6 +64,12 @@ BlockSaved declare_block_saved(Layout& layout, Config config, int layer, int B, 
   declare_saved<Attention>(saved.attention, layout, config, "attention", layer, B, T, true);
   layout.share(config.recompute >= Recompute::full);
   saved.attention.y = layout.take("attention.y", Role::residual, stream);
+  if (config.crosses()) {
+    layout.share(config.recompute >= Recompute::full);
+    declare_saved<CrossAttention>(saved.cross, layout, config, "cross", layer, B, T, true);
+    layout.share(config.recompute >= Recompute::full);
+    saved.cross.y = layout.take("cross.y", Role::residual, stream);
+  }
   declare_saved<FeedForward>(saved.ffn, layout, config, "ffn", layer, B, T, !shares_norm(config));
   layout.share(!training);
   saved.ffn.y = layout.take("ffn.y", Role::residual, stream);
@@ -85,6 +92,7 @@ BlockScratch declare_block_scratch(Layout& layout, const Config& config, int B, 
   if (moe) scratch.drows = layout.take("scratch.rows_gradient", Role::scratch, {N, C});
   if (moe) scratch.dscores = layout.take("scratch.scores_gradient", Role::router, {N, config.experts});
   if (has_bypass(config)) scratch.bypass = layout.take("scratch.bypass", Role::scratch, {N, C});
+  if (config.crosses()) scratch.memory = layout.take("scratch.memory", Role::scratch, {N, C});
   if (!is_sequential(config)) scratch.du = layout.take("scratch.du", Role::scratch, {N, C});
   const int run = config.experts_run();
   scratch.inner = layout.take("scratch.wide", Role::scratch,
@@ -126,12 +134,16 @@ void leave(const Saved& saved, const float* x, const float* u, const float* b, c
   branch_sum(saved, b, p, c.rows());
 }
 
-// The second branch reads what the first leaves, or x as the first does. Either way it adds to what the first leaves.
+// Each branch reads what the one before leaves; parallel ones read x. Either way it adds to what the one before leaves.
 void run_branches(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& c, Stages attention,
                   Stages ffn) {
-  const float* middle = saved.attention.y;
   const float* u = enter(saved.attention, x, p.attention, c);
   leave(saved.attention, x, u, x, p.attention, c, attention);
+  if (c.config.crosses()) {
+    u = enter(saved.cross, saved.attention.y, p.cross, c);
+    leave(saved.cross, saved.attention.y, u, x, p.cross, c, attention);
+  }
+  const float* middle = saved.before_ffn();
   if (!shares_norm(c.config)) u = enter(saved.ffn, is_sequential(c.config) ? middle : x, p.ffn, c);
   leave(saved.ffn, middle, u, x, p.ffn, c, ffn);
 }
@@ -214,7 +226,8 @@ void block_backward(float* d, const Block& g, const float* x, const BlockSaved& 
   const int N = c.B * c.T, C = c.config.channels;
   const float* read = p.mix.present() ? saved.mixed : x;
   if (is_sequential(c.config)) {
-    branch_backward(d, g.ffn, saved.attention.y, saved.ffn, p.ffn, c);
+    branch_backward(d, g.ffn, saved.before_ffn(), saved.ffn, p.ffn, c);
+    if (c.config.crosses()) branch_backward(d, g.cross, saved.attention.y, saved.cross, p.cross, c);
     branch_backward(d, g.attention, read, saved.attention, p.attention, c);
   } else {
     parallel_backward(d, g, read, saved, p, c);

@@ -26,13 +26,11 @@ void declare_kept(Layout& layout, const std::string& name, int out, int in) {
 
 }  // namespace
 
-ModelTensors declare_model(Layout& layout, const Config& config) {
-  const int V = config.vocab_size, C = config.channels, E = config.embedding_channels;
-  const Start embedding = weight_start(config, Role::embedding, V, E);
-  ModelTensors p;
-  p.token = layout.take_matrix({{"embedding.token.weight", Role::embedding, {V, E}, embedding}});
-  if (config.projects())
-    p.project_in = declare_linear(layout, config, "embedding", {{"project", Role::projection, C}}, E);
+namespace {
+
+void declare_stack(StackTensors& p, Layout& layout, const Config& config) {
+  const int C = config.channels;
+  const Start embedding = weight_start(config, Role::embedding, config.vocab_size, config.embedding_channels);
   if (config.position == Position::learned)
     p.position = layout.take("embedding.position.weight", Role::embedding, {config.context, C}, embedding);
   if (config.token_types > 0)
@@ -40,6 +38,25 @@ ModelTensors declare_model(Layout& layout, const Config& config) {
   if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm", C);
   for (int l = 0; l < config.n_layer; ++l) p.blocks.push_back(declare_block(layout, config, l));
   if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", C);
+}
+
+constexpr const char* kEncoder = "encoder.";
+
+}  // namespace
+
+ModelTensors declare_model(Layout& layout, const Config& config) {
+  const int V = config.vocab_size, C = config.channels, E = config.embedding_channels;
+  const Start embedding = weight_start(config, Role::embedding, V, E);
+  ModelTensors p;
+  p.token = layout.take_matrix({{"embedding.token.weight", Role::embedding, {V, E}, embedding}});
+  if (config.projects())
+    p.project_in = declare_linear(layout, config, "embedding", {{"project", Role::projection, C}}, E);
+  if (config.crosses()) {
+    layout.enter_stack(kEncoder, 0);
+    declare_stack(p.encoder, layout, encoder_of(config));
+  }
+  layout.enter_stack("", config.encoder_layers);
+  declare_stack(p, layout, config);
   if (config.head_transform) {
     p.transform = declare_linear(layout, config, "head", {{"transform", Role::transform, C}}, C);
     p.transform_norm = declare_norm(layout, config, "head.norm", C);
@@ -71,11 +88,12 @@ NumberType frozen_numbers(const std::vector<TensorSpec>& table) {
 Model::Model(const Config& config, bool training) : Model(config, table_of(resolve(config)), training) {}
 
 Model::Model(const Config& c, std::vector<TensorSpec> rows, bool training)
-    : config(resolve(c)), table(std::move(rows)), floats(buffer_floats(table)), weights(allocate(floats)) {
+    : config(resolve(c)), encoder(config.crosses() ? encoder_of(config) : config), table(std::move(rows)),
+      floats(buffer_floats(table)), weights(allocate(floats)) {
   Layout on_weights(weights.get(), table, frozen_numbers(table));
   p = declare_model(on_weights, config);
   if (training) allocate_gradients(*this);
-  load.resize(size_t(config.n_layer) * config.experts);
+  load.resize(size_t(config.encoder_layers + config.n_layer) * config.experts);
   ropes = RopeTables(config);
   if (config.position == Position::sinusoidal) sinusoids = ::sinusoids(config.context, config.channels);
   if (config.position == Position::alibi) slopes = alibi_slopes(config.n_head);
@@ -117,13 +135,19 @@ void merge(Linear& p, int inputs) {
 
 Model merged(Model model) {
   const Config& config = model.config;
-  for (Block& block : model.p.blocks) {
-    merge(block.attention.qkv, config.channels);
-    merge(block.attention.o, Attention::inner_width(config));
-    merge(block.ffn.up, config.channels);
-    merge(block.ffn.down, config.hidden);
-  }
+  const int C = config.channels, width = Attention::inner_width(config);
+  for (std::vector<Block>* blocks : {&model.p.encoder.blocks, &model.p.blocks})
+    for (Block& block : *blocks) {
+      merge(block.attention.qkv, C);
+      merge(block.attention.o, width);
+      merge(block.cross.q, C);
+      merge(block.cross.kv, C);
+      merge(block.cross.o, width);
+      merge(block.ffn.up, C);
+      merge(block.ffn.down, config.hidden);
+    }
   model.config = config.without_lora();
+  model.encoder = model.encoder.without_lora();
   std::erase_if(model.table, [](const TensorSpec& spec) { return spec.role == Role::adapter; });
   return model;
 }
@@ -163,36 +187,54 @@ TransformSaved declare_transform_saved(Layout& layout, const Config& config, int
 
 }  // namespace
 
+namespace {
+
 // B·T and T·C fit into ints, because a larger step would not fit into any machine's memory.
-Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training) {
-  const int C = config.channels, E = config.embedding_channels, V = config.vocab_size;
+void require_int_sizes(const Config& config, int B, int T) {
   constexpr size_t kMost = 0x7fffffff;
-  const size_t S = static_cast<size_t>(stream_count(config)), widest = static_cast<size_t>(std::max(C, E));
+  const size_t S = static_cast<size_t>(stream_count(config));
+  const size_t widest = static_cast<size_t>(std::max(config.channels, config.embedding_channels));
   if (checked_product({S, size_t(B), size_t(T)}) > kMost || checked_product({size_t(T), widest}) > kMost)
     throw std::overflow_error("a batch of " + std::to_string(B) + " x " + std::to_string(T) +
                               " tokens is too large: lower the batch or the context");
-  const int N = B * T;
-  Activations a;
-  if (config.projects()) a.token = layout.take("embedding.token", Role::projection, {N, E});
+}
+
+void declare_stack_activations(StackActivations& a, Layout& layout, const Config& config, int B, int T, bool training) {
+  require_int_sizes(config, B, T);
+  const int C = config.channels, N = B * T, S = stream_count(config);
+  if (config.projects()) a.token = layout.take("embedding.token", Role::projection, {N, config.embedding_channels});
   a.embedded = layout.take("embedding", Role::embedding, {N, C});
   a.x = a.embedded;
   if (config.embedding_norm) {
     a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N, C);
     a.x = layout.take("embedding.norm", Role::norm, {N, C});
   }
-  const int wide = static_cast<int>(S) * N;  // rows of all streams
-  a.streams = S > 1 ? layout.take("streams", Role::residual, {wide, C}) : a.x;
+  a.streams = S > 1 ? layout.take("streams", Role::residual, {S * N, C}) : a.x;
   for (int l = 0; l < config.n_layer; ++l)
     a.blocks.push_back(declare_block_saved(layout, config, l, B, T, training));
   a.end = declare_streams_end(layout, config, N);
+  a.carried = declare_carried(layout, config, a.x, N, training);
+  if (training) a.d = layout.take("scratch.gradient", Role::scratch, {S * N, C});
+  if (training && config.projects())
+    a.dnarrow = layout.take("scratch.narrow_gradient", Role::scratch, {N, config.embedding_channels});
+  a.scratch = declare_block_scratch(layout, config, B, T, training);
+}
+
+}  // namespace
+
+Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training) {
+  const int N = B * T, V = config.vocab_size;
+  Activations a;
+  if (config.crosses()) {
+    layout.enter_stack(kEncoder, 0);
+    declare_stack_activations(a.encoder, layout, encoder_of(config), B, T, training);
+  }
+  layout.enter_stack("", config.encoder_layers);
+  declare_stack_activations(a, layout, config, B, T, training);
   if (config.head_transform) a.transform = declare_transform_saved(layout, config, N);
-  if (config.projects()) a.narrow = layout.take("head.project", Role::projection, {N, E});
+  if (config.projects()) a.narrow = layout.take("head.project", Role::projection, {N, config.embedding_channels});
   a.losses = layout.take("loss", Role::classifier, {N});
   a.logits = layout.take("scratch.logits", Role::logits, {classifier_rows(N, V), V});
-  a.carried = declare_carried(layout, config, a.x, N, training);
-  if (training) a.d = layout.take("scratch.gradient", Role::scratch, {wide, C});
-  if (training && config.projects()) a.dnarrow = layout.take("scratch.narrow_gradient", Role::scratch, {N, E});
-  a.scratch = declare_block_scratch(layout, config, B, T, training);
   a.table = layout.table();
   return a;
 }
@@ -209,46 +251,91 @@ Activations allocate_activations(const Config& config, int B, int T, bool traini
 
 // ---- forward ---------------------------------------------------------------------------------------------
 
+Dropout of_encoder(Dropout dropout) {
+  dropout.seed = rng::key({dropout.seed, rng::word("encoder")});
+  return dropout;
+}
+
 namespace {
 
-// The context that all blocks of a pass share.
-BlockContext block_context(const Model& model, const Activations& a, const Batch& batch, const Dropout& dropout) {
-  return {.config = model.config, .ropes = model.ropes, .scratch = a.scratch, .B = batch.B, .T = batch.T,
-          .dropout = dropout, .slopes = model.slopes.get(), .carried = a.carried, .begins = batch.begins};
+// A stack of a model, with what it computes.
+struct StackPass {
+  const Model& model;
+  const Config& config;
+  const StackTensors& p;
+  const StackActivations& a;
+
+  int layers() const { return config.n_layer; }
+  // A block's x is the previous block's y.
+  const float* input_of(int layer) const { return layer == 0 ? a.streams : a.blocks[layer - 1].ffn.y; }
+};
+StackPass decoder_of(const Model& model, const Activations& a) { return {model, model.config, model.p, a}; }
+StackPass encoder_of(const Model& model, const Activations& a) {
+  return {model, model.encoder, model.p.encoder, a.encoder};
 }
 
-// A block's x is the previous block's y.
-const float* input_of(const Activations& a, int layer) { return layer == 0 ? a.streams : a.blocks[layer - 1].ffn.y; }
+// The context that all blocks of a stack share.
+BlockContext block_context(const StackPass& s, const Batch& batch, const Dropout& dropout) {
+  return {.config = s.config, .ropes = s.model.ropes, .scratch = s.a.scratch, .B = batch.B, .T = batch.T,
+          .dropout = dropout, .slopes = s.model.slopes.get(), .carried = s.a.carried, .begins = batch.begins};
+}
+
+// The encoder's input, as a batch.
+Batch batch_of(const EncoderInput& input, int B) { return {input.tokens, nullptr, B, input.T, input.begins}; }
 
 // Writes the embedding of each token (N,C), without its position.
-void embed(const Model& model, const Activations& a, const int* tokens, int N) {
-  const int C = model.config.channels, E = model.config.embedding_channels;
-  const auto [weight, numbers] = model.p.token;
-  embedding_forward(a.token ? a.token : a.embedded, tokens, weight, N, E,
-                    static_cast<float>(*model.config.embedding_scale), numbers);
-  if (a.token) linear_forward(a.embedded, a.token, model.p.project_in, {N, E, C});
+void embed(const StackPass& s, const int* tokens, int N) {
+  const int C = s.config.channels, E = s.config.embedding_channels;
+  const auto [weight, numbers] = s.model.p.token;
+  embedding_forward(s.a.token ? s.a.token : s.a.embedded, tokens, weight, N, E,
+                    static_cast<float>(*s.config.embedding_scale), numbers);
+  if (s.a.token) linear_forward(s.a.embedded, s.a.token, s.model.p.project_in, {N, E, C});
 }
 
-// Runs everything below the head and returns the end of the stream (N,C).
-const float* forward(const Model& model, const Activations& a, const int* tokens, BlockContext context,
-                     const ModelCache* cache, int first = 0) {
-  const Config& config = model.config;
-  const int B = context.B, T = context.T, N = B * T, C = config.channels, past = cache ? cache->past : 0;
+// Runs a stack and returns the end of its stream (N,C).
+const float* run_stack(const StackPass& s, const int* tokens, BlockContext context, const ModelCache* cache = nullptr,
+                       int first = 0) {
+  const StackActivations& a = s.a;
+  const int B = context.B, T = context.T, N = B * T, C = s.config.channels, past = cache ? cache->past : 0;
 
-  embed(model, a, tokens, N);
-  const float* positions = model.p.position ? model.p.position : model.sinusoids.get();
+  embed(s, tokens, N);
+  const float* positions = s.p.position ? s.p.position : s.model.sinusoids.get();
   if (positions) position_forward(a.embedded, positions, {B, T, past, context.begins}, C);
-  if (model.p.types) add_to_rows(a.embedded, model.p.types, N, C);  // every token has the first type
-  norm_forward(a.x, a.embedding_norm, a.embedded, model.p.embedding_norm, N, C, context.training);
+  if (s.p.types) add_to_rows(a.embedded, s.p.types, N, C);  // every token has the first type
+  norm_forward(a.x, a.embedding_norm, a.embedded, s.p.embedding_norm, N, C, context.training);
   dropout_apply(a.x, context.dropout, 0, DropoutSite::embedding, B, T, C);
-  if (a.streams != a.x) streams_begin(a.streams, a.x, stream_count(config), N, C);
+  if (a.streams != a.x) streams_begin(a.streams, a.x, stream_count(s.config), N, C);
 
-  for (int l = 0; l < config.n_layer; ++l) {
+  for (int l = 0; l < s.layers(); ++l) {
     context.layer = l;
-    if (cache) context.cache = {cache->layer(config, l, first), past, cache->T};
-    block_forward(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
+    if (cache) context.cache = cache->of_layer(s.config, l, first);
+    block_forward(a.blocks[l], s.input_of(l), s.p.blocks[l], context);
   }
-  return streams_end(a.end, input_of(a, config.n_layer), model.p.final_norm, N, C, context.training);
+  return streams_end(a.end, s.input_of(s.layers()), s.p.final_norm, N, C, context.training);
+}
+
+void require_encoder_input(const Config& config, const EncoderInput& input) {
+  if (config.crosses() != (input.tokens != nullptr))
+    throw std::logic_error(config.crosses() ? "the batch has no input for the encoder" : "the model has no encoder");
+}
+
+// Runs the encoder, if there is one, for B rows.
+Memory run_encoder(const Model& model, const Activations& a, const EncoderInput& input, int B, BlockContext context) {
+  const StackPass s = encoder_of(model, a);
+  context.T = input.T;
+  return {.x = run_stack(s, input.tokens, context), .dx = a.encoder.d, .rows = B * input.T, .T = input.T,
+          .from = input.from, .to = input.to};
+}
+
+// Runs everything below the head without dropout and returns the end of the stream (N,C).
+const float* forward(const Model& model, const Activations& a, const Batch& batch) {
+  require_encoder_input(model.config, batch.encoder);
+  BlockContext context = block_context(decoder_of(model, a), batch, {});
+  if (model.config.crosses()) {
+    const BlockContext of = block_context(encoder_of(model, a), batch_of(batch.encoder, batch.B), {});
+    context.memory = run_encoder(model, a, batch.encoder, batch.B, of);
+  }
+  return run_stack(decoder_of(model, a), batch.tokens, context);
 }
 
 // Returns the classifier's input (N,E) from the end of the stream.
@@ -283,7 +370,7 @@ double sum(const float* x, int n) {
 }  // namespace
 
 const float* model_features(const Model& model, const Activations& a, const Batch& batch) {
-  return forward(model, a, batch.tokens, block_context(model, a, batch, {}), nullptr);
+  return forward(model, a, batch);
 }
 
 void batch_logits(float* logits, const Model& model, const Activations& a, const Batch& batch) {
@@ -320,12 +407,34 @@ void head_backward(Model& model, const Activations& a, const float* h, const Bat
 }
 
 // Reads the gradient of the embedding of each token, without its position.
-void embed_backward(Model& model, const Activations& a, const int* tokens, int N) {
-  const int C = model.config.channels, E = model.config.embedding_channels;
-  if (a.token) linear_backward(a.dnarrow, model.g.project_in, a.d, a.token, model.p.project_in, {N, E, C});
-  if (model.g.token)
-    embedding_backward(model.g.token, tokens, a.token ? a.dnarrow : a.d, N, E,
-                       static_cast<float>(*model.config.embedding_scale));
+void embed_backward(const ModelTensors& g, const StackPass& s, const int* tokens, int N) {
+  const int C = s.config.channels, E = s.config.embedding_channels;
+  const StackActivations& a = s.a;
+  if (a.token) linear_backward(a.dnarrow, g.project_in, a.d, a.token, s.model.p.project_in, {N, E, C});
+  if (g.token)
+    embedding_backward(g.token, tokens, a.token ? a.dnarrow : a.d, N, E, static_cast<float>(*s.config.embedding_scale));
+}
+
+// s.a.d holds the gradient of the end of the stack. `first` is the number of its first layer among all.
+void stack_backward(const StackPass& s, const StackTensors& g, BlockContext context, const Batch& batch, int first,
+                    Observer* observer) {
+  const StackActivations& a = s.a;
+  const int B = batch.B, T = batch.T, N = B * T, C = s.config.channels, L = s.layers();
+  float* d = a.d;  // the gradient of the stream, from its end down to the embedding
+  streams_end_backward(d, g.final_norm, s.input_of(L), a.end, s.p.final_norm, N, C);
+  context.load = nullptr;  // the experts' choices have been counted
+  for (int l = L - 1; l >= 0; --l) {
+    context.layer = l;
+    if (s.config.recompute > Recompute::none) block_recompute(a.blocks[l], s.input_of(l), s.p.blocks[l], context);
+    if (observer) observer->block(first + l, s.input_of(l), a.blocks[l], d, batch);
+    block_backward(d, g.blocks[l], s.input_of(l), a.blocks[l], s.p.blocks[l], context);
+  }
+  streams_begin_backward(d, stream_count(s.config), N, C);
+  if (a.carried.dx) scaled_add(d, 1, d, a.carried.dx, N, C);  // every block has mixed x₀ in
+  dropout_apply(d, context.dropout, 0, DropoutSite::embedding, B, T, C);
+  norm_backward(d, g.embedding_norm, d, a.embedded, a.embedding_norm, s.p.embedding_norm, N, C);
+  if (g.types) add_column_sums(g.types, d, N, C);
+  if (g.position) learned_position_backward(g.position, d, context.positions(), C);
 }
 
 }  // namespace
@@ -333,32 +442,29 @@ void embed_backward(Model& model, const Activations& a, const int* tokens, int N
 double model_loss_and_gradients(Model& model, const Activations& a, const Batch& batch, LossScale scale,
                                 const Dropout& dropout, Observer* observer) {
   const Config& config = model.config;
-  const int B = batch.B, T = batch.T, N = B * T, C = config.channels;
-  BlockContext context = block_context(model, a, batch, dropout);
-  context.training = true;
-  context.router_scale = scale.tokens;
-  context.load = model.load.data();
-  const float* h = forward(model, a, batch.tokens, context, nullptr);
+  require_encoder_input(config, batch.encoder);
+  const StackPass decoder = decoder_of(model, a), encoder = encoder_of(model, a);
+  const Batch source = batch_of(batch.encoder, batch.B);
+  const auto training = [&](BlockContext context, int first) {
+    context.training = true;
+    context.router_scale = scale.tokens;
+    context.load = model.load.data() + size_t(first) * config.experts;
+    return context;
+  };
+  BlockContext context = training(block_context(decoder, batch, dropout), config.encoder_layers);
+  const BlockContext of_source = training(block_context(encoder, source, of_encoder(dropout)), 0);
+  if (config.crosses()) context.memory = run_encoder(model, a, batch.encoder, batch.B, of_source);
+  const float* h = run_stack(decoder, batch.tokens, context);
 
-  float* d = a.d;  // the gradient of the stream, from the classifier down to the embedding
   head_backward(model, a, h, batch, scale.targets);
-  if (observer) observer->outside(a, input_of(a, config.n_layer), batch);
-  streams_end_backward(d, model.g.final_norm, input_of(a, config.n_layer), a.end, model.p.final_norm, N, C);
-  context.load = nullptr;  // the experts' choices have been counted
-  for (int l = config.n_layer - 1; l >= 0; --l) {
-    context.layer = l;
-    if (config.recompute > Recompute::none) block_recompute(a.blocks[l], input_of(a, l), model.p.blocks[l], context);
-    if (observer) observer->block(l, input_of(a, l), a.blocks[l], d, batch);
-    block_backward(d, model.g.blocks[l], input_of(a, l), a.blocks[l], model.p.blocks[l], context);
+  if (observer) observer->outside(a, decoder.input_of(config.n_layer), batch);
+  stack_backward(decoder, model.g, context, batch, config.encoder_layers, observer);
+  embed_backward(model.g, decoder, batch.tokens, batch.B * batch.T);
+  if (config.crosses()) {
+    stack_backward(encoder, model.g.encoder, of_source, source, 0, observer);
+    embed_backward(model.g, encoder, source.tokens, source.B * source.T);
   }
-  streams_begin_backward(d, stream_count(config), N, C);
-  if (a.carried.dx) scaled_add(d, 1, d, a.carried.dx, N, C);  // every block has mixed x₀ in
-  dropout_apply(d, dropout, 0, DropoutSite::embedding, B, T, C);
-  norm_backward(d, model.g.embedding_norm, d, a.embedded, a.embedding_norm, model.p.embedding_norm, N, C);
-  if (model.g.types) add_column_sums(model.g.types, d, N, C);
-  if (model.g.position) learned_position_backward(model.g.position, d, context.positions(), C);
-  embed_backward(model, a, batch.tokens, N);
-  return sum(a.losses, N);
+  return sum(a.losses, batch.B * batch.T);
 }
 
 // ---- one token after another -----------------------------------------------------------------------------
@@ -373,11 +479,26 @@ float* ModelCache::layer(const Config& config, int l, int first) const {
   return rows.get() + (static_cast<size_t>(l) * B + first) * sequence(config);
 }
 
+Cache ModelCache::of_layer(const Config& config, int l, int first) const {
+  const size_t memory_floats = static_cast<size_t>(memory.rows) * cache_width(config);
+  return {layer(config, l, first), past, T, memory.rows > 0 ? memory_rows.get() + l * memory_floats : nullptr};
+}
+
+void read_sources(ModelCache& cache, const Model& model, const Activations& a, const EncoderInput& input, int sources) {
+  require_encoder_input(model.config, input);
+  const BlockContext context = block_context(encoder_of(model, a), batch_of(input, sources), {});
+  cache.memory = run_encoder(model, a, input, sources, context);
+  cache.memory_rows = allocate(
+      checked_product({size_t(model.config.n_layer), size_t(cache.memory.rows), cache_width(model.config)}));
+}
+
 void model_logits(float* logits, const Model& model, const Activations& a, const ModelCache& cache, const int* tokens,
                   int B, int T, int first) {
   const int E = model.config.embedding_channels, V = model.config.vocab_size;
-  const BlockContext context = block_context(model, a, {tokens, nullptr, B, T}, {});
-  const float* h = head_input(model, a, forward(model, a, tokens, context, &cache, first), B * T);
+  const StackPass s = decoder_of(model, a);
+  BlockContext context = block_context(s, {tokens, nullptr, B, T}, {});
+  context.memory = cache.memory;
+  const float* h = head_input(model, a, run_stack(s, tokens, context, &cache, first), B * T);
   const int together = T == 1 ? B : 1;  // the last rows of longer pieces are not contiguous
   for (int b = 0; b < B; b += together)
     head_forward(logits + size_t(b) * V, h + (size_t(b + 1) * T - 1) * E, head_of(model, model.p), together, E, V);

@@ -1,5 +1,6 @@
 #pragma once
-// The whole model: embedding → blocks → final norm → classifier, forward and backward.
+// The whole model: embedding → blocks → final norm → classifier, forward and backward. The decoder's blocks may read
+// what an encoder makes of another text: embedding → its blocks → its final norm.
 
 #include <cstdint>
 #include <vector>
@@ -9,15 +10,20 @@
 #include "layers/streams/stream_ends.hpp"
 #include "resolve.hpp"
 
-// Parameters, or their gradients.
-struct ModelTensors {
-  Matrix token;               // (V,E), E being C unless the embedding is projected
-  Linear project_in;          // (C,E), if it is
+// Parameters of a stack, or their gradients.
+struct StackTensors {
   float* position = nullptr;  // (context,C), learned positions only
   float* types = nullptr;     // (token_types,C), if there are any
   Norm embedding_norm;        // if enabled
   std::vector<Block> blocks;
   Norm final_norm;            // if the placement has one
+};
+
+// Parameters, or their gradients. What is inherited is the only stack, or the decoder.
+struct ModelTensors : StackTensors {
+  Matrix token;       // (V,E), E being C unless the embedding is projected
+  Linear project_in;  // (C,E), if it is
+  StackTensors encoder;
   Linear transform;           // (C,C) of the head, if enabled
   Norm transform_norm;
   Linear project_out;         // (E,C), if the embedding is projected
@@ -27,14 +33,16 @@ struct ModelTensors {
 ModelTensors declare_model(Layout& layout, const Config& config);
 
 struct Model {
-  Config config;  // resolved
+  Config config;   // resolved
+  Config encoder;  // encoder_of(config); without an encoder, config
   std::vector<TensorSpec> table;
   size_t floats = 0;  // size of the weights
   size_t gradient_floats = 0;
   Buffer weights, gradients;
   ModelTensors p, g;
   RopeTables ropes;
-  std::vector<double> load;  // (L,E) in training: choices of each expert since the last clear (router.hpp)
+  std::vector<double> load;  // (L,E) in training: choices of each expert since the last clear (router.hpp), in the
+                             // layers of the encoder and then of the decoder
   Buffer sinusoids, slopes;  // (context,C); ALiBi's (H). Config::position decides which of ropes and these exists
 
   // Weights are zero until they are initialized or loaded. Gradients exist only for training.
@@ -70,25 +78,30 @@ struct TransformSaved {
   NormSaved norm;
 };
 
-// Activations and scratch buffers of one step, for up to B sequences of up to T tokens.
-struct Activations {
-  std::vector<TensorSpec> table;
-  Buffer buffer;
-
+// What a stack computes, and its scratch buffers.
+struct StackActivations {
   float* token = nullptr;                   // (N,E) before its projection, else null
   float *embedded = nullptr, *x = nullptr;  // (N,C) token + position + type; after its norm
   float* streams = nullptr;                 // (S,N,C) the first block's input; x if there is one stream
   NormSaved embedding_norm;
   std::vector<BlockSaved> blocks;
-  StreamsEnd end;           // its h (N,C) is what the head reads
-  TransformSaved transform;
-  float* narrow = nullptr;  // (N,E) the classifier's input if the embedding is projected, else null
-  float* losses = nullptr;  // (N)
-  float* logits = nullptr;  // (classifier_rows, V)
-  float* d = nullptr;       // (S,N,C) the gradient of the stream
-  float* dnarrow = nullptr;  // (N,E) the gradient of token and narrow, one after the other
+  StreamsEnd end;            // its h (N,C) is what the head, or the decoder, reads
+  float* d = nullptr;        // (S,N,C) the gradient of the stream
+  float* dnarrow = nullptr;  // (N,E) the gradient of token
   Carried carried;
   BlockScratch scratch;
+};
+
+// Activations and scratch buffers of one step, for up to B sequences of up to T tokens, and as many sources.
+struct Activations : StackActivations {
+  std::vector<TensorSpec> table;
+  Buffer buffer;
+
+  StackActivations encoder;
+  TransformSaved transform;
+  float* narrow = nullptr;  // (N,E) the classifier's input if the embedding is projected, else null; dnarrow serves it
+  float* losses = nullptr;  // (N)
+  float* logits = nullptr;  // (classifier_rows, V)
 };
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training);
 Activations allocate_activations(const Config& config, int B, int T, bool training);
@@ -121,11 +134,14 @@ void batch_logits(float* logits, const Model& model, const Activations& activati
 // Returns the end of the stream (N,C), a part of the activations, which the head reads.
 const float* model_features(const Model& model, const Activations& activations, const Batch& batch);
 
+// Returns another dropout for the encoder, whose layers are counted like the decoder's.
+Dropout of_encoder(Dropout dropout);
+
 // Called during the backward pass. May change only complete gradients: later layers have them.
 struct Observer {
   virtual ~Observer() = default;
   // Called before backward of block `layer`, with its input x (S,N,C), what it saved, and the gradient of its output dy
-  // (S,N,C).
+  // (S,N,C). An encoder's layers come first, and `batch` is then its input.
   virtual void block(int layer, const float* x, const BlockSaved& saved, const float* dy, const Batch& batch) = 0;
   // Called once, for the embedding's norm and the final norm. y (S,N,C) is the last block's output.
   virtual void outside(const Activations& activations, const float* y, const Batch& batch) = 0;
@@ -150,11 +166,21 @@ struct ModelCache {
   int B, T;
   Buffer rows;   // (L, B, T, 2·KV·D)
   int past = 0;  // number of tokens that it holds of each sequence
+  // Of a decoder: what its sequences read, and the keys and values of it (L, rows of the memory, 2·KV·D).
+  Memory memory = {};
+  Buffer memory_rows;
 
   ModelCache(const Config& config, int T, int B = 1);
   size_t sequence(const Config& config) const;                   // floats per sequence and layer
   float* layer(const Config& config, int l, int first = 0) const;  // from sequence `first` on
+  Cache of_layer(const Config& config, int l, int first) const;
 };
+
+// Runs the encoder, and makes the cache's sequences read what it returns: the source in the same place, or the one that
+// all share. `from` and `to` (sequences) stay with the caller. The activations keep the encoder's output; they must have
+// a row for each token of the sources.
+void read_sources(ModelCache& cache, const Model& model, const Activations& activations, const EncoderInput& input,
+                  int sources);
 
 // Reads T more tokens (B,T) for B sequences in the cache, from sequence `first` on. Writes the logits (B,V) of the next
 // token. Does not change cache.past, which all sequences share. The activations need at least B·T rows. A sequence's

@@ -114,6 +114,17 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) { return c.objective == Objective::lm && !c.causal(); },
        "{attention} bidirectional shows each token the next one, which {objective} lm predicts: choose {objective} "
        "mlm, or {attention} causal"},
+      {[](const Config& c) { return (c.objective == Objective::pairs) != c.crosses(); },
+       "{objective} pairs and {encoder-layers} go together, as the encoder reads the sources: set both or neither"},
+      {[](const Config& c) { return c.crosses() && !c.causal(); },
+       "{attention} bidirectional shows a decoder the tokens that it predicts: leave it out"},
+      {[](const Config& c) { return c.crosses() && c.block != BlockForm::sequential; },
+       "{block} parallel has no place for cross attention: leave it out, or {encoder-layers}"},
+      {[](const Config& c) { return c.crosses() && c.placement_row->one_stack; },
+       "{placement} has no constants for a decoder that reads an encoder: choose another, or leave out "
+       "{encoder-layers}"},
+      {[](const Config& c) { return c.decoder_layers > 0 && c.placement_row->one_stack; },
+       "{encoder-placement} has no constants for an encoder that a decoder reads: choose another"},
       {[](const Config& c) { return c.head_transform && c.gated(); },
        "{head-transform} needs an {activation} without a gate, such as gelu: choose one"},
   };
@@ -187,7 +198,7 @@ void check_rope_factors(const Config& c, const std::string& list, const char* fi
 
 void close_layer_set(Config& c, std::string Config::*set, const char* field) {
   try {
-    c.*set = shortest_layer_set(c.*set, c.n_layer);
+    c.*set = shortest_layer_set(c.*set, std::max(c.n_layer, c.encoder_layers));
   } catch (const std::invalid_argument& error) {
     throw ConfigError(std::string("{") + field + "} " + error.what());
   }
@@ -233,19 +244,54 @@ void close_choices(Config& c) {
   if (!c.norm_bias) c.norm_bias = norm_row(c.norm).bias && c.bias;
   if (!c.final_norm) c.final_norm = placement.final_norm;
   if (!c.residual_gain) c.residual_gain = init.residual_gain;
-  if (!c.init_gain) c.init_gain = init.gain(c.n_layer);
-  if (!c.skip_scale) c.skip_scale = placement.skip(c.n_layer);
+  if (!c.init_gain) c.init_gain = init.gain(depth_of(c));
+  if (!c.skip_scale) c.skip_scale = placement.skip(depth_of(c));
   if (!c.layer_scale_init) c.layer_scale_init = layer_scale_by_depth(c.n_layer);
 }
 
 }  // namespace
 
+namespace {
+
+// A resolved choice that is what resolve() makes of an open one is open again.
+template <class Choice>
+void open_again(Config& c, const Config& derived, std::optional<Choice> Config::*choice) {
+  if (c.*choice == derived.*choice) (c.*choice).reset();
+}
+
+}  // namespace
+
+Config encoder_of(const Config& decoder) {
+  Config closed = decoder, e = decoder;
+  constexpr std::optional<bool> Config::*kFlags[] = {&Config::norm_bias, &Config::final_norm, &Config::residual_gain,
+                                                     &Config::head_scale};
+  constexpr std::optional<double> Config::*kNumbers[] = {&Config::init_gain, &Config::skip_scale,
+                                                         &Config::layer_scale_init};
+  for (auto flag : kFlags) (closed.*flag).reset();
+  for (auto number : kNumbers) (closed.*number).reset();
+  close_choices(closed);
+  for (auto flag : kFlags) open_again(e, closed, flag);
+  for (auto number : kNumbers) open_again(e, closed, number);
+  if (e.qk_norm == decoder.placement_row->qk_norm) e.qk_norm = QkNormKind::none;
+  e.n_layer = decoder.encoder_layers;
+  e.encoder_layers = 0;
+  e.decoder_layers = decoder.n_layer;
+  if (e.encoder_placement != "same") e.placement = e.encoder_placement;
+  if (e.encoder_norm) e.norm = *e.encoder_norm;
+  e.encoder_placement = "same";
+  e.encoder_norm.reset();
+  e.objective = Objective::mlm;  // it sees all of its input
+  e.attention = Attending::bidirectional;
+  return resolve(e);
+}
+
 Config resolve(Config c) {
   c.placement_row = &placement_row(c.placement);
   c.placement = c.placement_row->name;
+  if (c.encoder_placement != "same") c.encoder_placement = placement_row(c.encoder_placement).name;
   if (c.qk_norm == QkNormKind::none) c.qk_norm = c.placement_row->qk_norm;
   if (c.attention == Attending::objective)
-    c.attention = c.objective == Objective::lm ? Attending::causal : Attending::bidirectional;
+    c.attention = c.objective == Objective::mlm ? Attending::bidirectional : Attending::causal;
   for (const Field& field : model_fields()) check_range(c, field);
   require(c.vocab_size > 0, "{vocab-size} is 0: it must be known here");
   close_sizes(c);
@@ -257,5 +303,6 @@ Config resolve(Config c) {
   check_rope(c);
   check_wiring(c);
   close_choices(c);
+  if (c.crosses()) encoder_of(c);  // checks it
   return c;
 }

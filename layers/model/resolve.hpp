@@ -17,3 +17,7 @@ std::string spelled(const std::string& marked, const std::string& before);
 // Fills in open values and checks everything. Throws ConfigError, or std::invalid_argument for an unknown placement.
 // Idempotent.
 Config resolve(Config config);
+
+// Returns the resolved Config of the encoder that a decoder with this resolved Config reads. Choices that the decoder
+// left open are made again by the encoder's placement, norm and depth.
+Config encoder_of(const Config& decoder);

@@ -16,64 +16,71 @@ QkNorm declare_qk_norm(Layout& layout, const Config& config, const std::string& 
   return p;
 }
 
-QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const std::string& name, int N) {
+QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const std::string& name, int N, int M) {
   if (config.qk_norm == QkNormKind::none) return {};
   const int H = config.n_head, KV = config.kv_heads, D = config.head_dim;
   QkNormSaved saved;
   saved.q.x = layout.take(name + ".q", Role::norm, {N, H * D});
-  saved.k.x = layout.take(name + ".k", Role::norm, {N, KV * D});
+  saved.k.x = layout.take(name + ".k", Role::norm, {M, KV * D});
   const auto [q_count, q_width] = qk_rows(config, H);
   const auto [k_count, k_width] = qk_rows(config, KV);
-  const auto declare = [&](InPlaceNormSaved& part, const char* norm, int count, int width) {
-    static_cast<NormSaved&>(part) = declare_norm_saved(layout, config, name + norm, N * count, width);
+  const auto declare = [&](InPlaceNormSaved& part, const char* norm, int rows, int width) {
+    static_cast<NormSaved&>(part) = declare_norm_saved(layout, config, name + norm, rows, width);
   };
-  declare(saved.q, ".q_norm", q_count, q_width);
-  declare(saved.k, ".k_norm", k_count, k_width);
+  declare(saved.q, ".q_norm", N * q_count, q_width);
+  declare(saved.k, ".k_norm", M * k_count, k_width);
   if (config.qk_norm != QkNormKind::qkv) return saved;
-  saved.v.x = layout.take(name + ".v_before", Role::norm, {N, KV * D});
-  declare(saved.v, ".v_norm", k_count, k_width);
+  saved.v.x = layout.take(name + ".v_before", Role::norm, {M, KV * D});
+  declare(saved.v, ".v_norm", M * k_count, k_width);
   return saved;
 }
 
 namespace {
 
+// q, k or v: `heads` in each row.
+struct Part {
+  float* rows;
+  size_t stride;
+  int heads, N;
+};
+Part q_part(const QkNormRows& x, const Config& config) { return {x.q, x.q_stride, config.n_head, x.N}; }
+Part k_part(const QkNormRows& x, const Config& config) { return {x.k, x.kv_stride, config.kv_heads, x.M}; }
+Part v_part(const QkNormRows& x, const Config& config) { return {x.v, x.kv_stride, config.kv_heads, x.M}; }
+
 // The norms need contiguous rows, so q and k are copied out, and back in.
-void part_forward(float* part, const InPlaceNormSaved& saved, float* scratch, const Norm& p, const Config& config,
-                  int heads, int N) {
-  const int width = heads * config.head_dim;
-  const auto [count, row] = qk_rows(config, heads);
-  copy_rows(saved.x, width, part, config.qkv_width(), N, width);
-  norm_forward(scratch, saved, saved.x, p, N * count, row, false);  // a row norm: `training` has no effect
-  copy_rows(part, config.qkv_width(), scratch, width, N, width);
+void part_forward(const Part& part, const InPlaceNormSaved& saved, float* scratch, const Norm& p,
+                  const Config& config) {
+  const int width = part.heads * config.head_dim;
+  const auto [count, row] = qk_rows(config, part.heads);
+  copy_rows(saved.x, width, part.rows, part.stride, part.N, width);
+  norm_forward(scratch, saved, saved.x, p, part.N * count, row, false);  // a row norm: `training` has no effect
+  copy_rows(part.rows, part.stride, scratch, width, part.N, width);
 }
 
-void part_backward(float* dpart, const Norm& g, float* scratch, const InPlaceNormSaved& saved, const Norm& p,
-                   const Config& config, int heads, int N) {
-  const int width = heads * config.head_dim;
-  const auto [count, row] = qk_rows(config, heads);
-  copy_rows(scratch, width, dpart, config.qkv_width(), N, width);
-  norm_backward(scratch, g, scratch, saved.x, saved, p, N * count, row);
-  copy_rows(dpart, config.qkv_width(), scratch, width, N, width);
+void part_backward(const Part& d, const Norm& g, float* scratch, const InPlaceNormSaved& saved, const Norm& p,
+                   const Config& config) {
+  const int width = d.heads * config.head_dim;
+  const auto [count, row] = qk_rows(config, d.heads);
+  copy_rows(scratch, width, d.rows, d.stride, d.N, width);
+  norm_backward(scratch, g, scratch, saved.x, saved, p, d.N * count, row);
+  copy_rows(d.rows, d.stride, scratch, width, d.N, width);
 }
 
 }  // namespace
 
-void qk_norm_forward(float* qkv, const QkNormSaved& saved, float* scratch, const QkNorm& p, const Config& config,
-                     int N) {
+void qk_norm_forward(const QkNormRows& x, const QkNormSaved& saved, float* scratch, const QkNorm& p,
+                     const Config& config) {
   if (!p.q.present()) return;
-  const int H = config.n_head, KV = config.kv_heads;
-  part_forward(qkv, saved.q, scratch, p.q, config, H, N);
-  part_forward(qkv + H * config.head_dim, saved.k, scratch, p.k, config, KV, N);
-  if (p.v.present())
-    part_forward(qkv + (H + KV) * config.head_dim, saved.v, scratch, p.v, config, KV, N);
+  part_forward(q_part(x, config), saved.q, scratch, p.q, config);
+  if (x.M == 0) return;
+  part_forward(k_part(x, config), saved.k, scratch, p.k, config);
+  if (p.v.present()) part_forward(v_part(x, config), saved.v, scratch, p.v, config);
 }
 
-void qk_norm_backward(float* dqkv, const QkNorm& g, float* scratch, const QkNormSaved& saved, const QkNorm& p,
-                      const Config& config, int N) {
+void qk_norm_backward(const QkNormRows& d, const QkNorm& g, float* scratch, const QkNormSaved& saved, const QkNorm& p,
+                      const Config& config) {
   if (!p.q.present()) return;
-  const int H = config.n_head, KV = config.kv_heads;
-  part_backward(dqkv, g.q, scratch, saved.q, p.q, config, H, N);
-  part_backward(dqkv + H * config.head_dim, g.k, scratch, saved.k, p.k, config, KV, N);
-  if (p.v.present())
-    part_backward(dqkv + (H + KV) * config.head_dim, g.v, scratch, saved.v, p.v, config, KV, N);
+  part_backward(q_part(d, config), g.q, scratch, saved.q, p.q, config);
+  part_backward(k_part(d, config), g.k, scratch, saved.k, p.k, config);
+  if (p.v.present()) part_backward(v_part(d, config), g.v, scratch, saved.v, p.v, config);
 }

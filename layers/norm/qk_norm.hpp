@@ -1,5 +1,5 @@
 #pragma once
-// Norms of queries and keys, before RoPE: in place, on the joined rows q|k|v of (N, (H + 2·KV)·D).
+// Norms of queries and keys, before RoPE: in place, on rows of q (N,H·D) and of k and v (M,KV·D).
 //
 //   head   each head by itself, rows of D: one gain (D) for all heads of q, one for all of k    (Qwen3, arXiv
 //          2505.09388; Dehghani et al. 2023, arXiv 2302.05442)
@@ -25,7 +25,7 @@ struct InPlaceNormSaved : NormSaved {
 struct QkNormSaved {
   InPlaceNormSaved q, k, v;  // of inputs (N,H·D), (N,KV·D), (N,KV·D)
 };
-QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const std::string& name, int N);
+QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const std::string& name, int N, int M);
 
 // The rows over which q (heads = H) or k (heads = KV) is normalized: their number per token and their width.
 struct QkRows {
@@ -33,8 +33,15 @@ struct QkRows {
 };
 QkRows qk_rows(const Config& config, int heads);
 
-// scratch (N,H·D)
-void qk_norm_forward(float* qkv, const QkNormSaved& saved, float* scratch, const QkNorm& p, const Config& config,
-                     int N);
-void qk_norm_backward(float* dqkv, const QkNorm& g, float* scratch, const QkNormSaved& saved, const QkNorm& p,
-                      const Config& config, int N);
+// The rows, or their gradients, and the distances between them.
+struct QkNormRows {
+  float *q, *k, *v;
+  size_t q_stride, kv_stride;
+  int N, M;
+};
+
+// scratch (N,H·D) and (M,H·D)
+void qk_norm_forward(const QkNormRows& x, const QkNormSaved& saved, float* scratch, const QkNorm& p,
+                     const Config& config);
+void qk_norm_backward(const QkNormRows& d, const QkNorm& g, float* scratch, const QkNormSaved& saved, const QkNorm& p,
+                      const Config& config);

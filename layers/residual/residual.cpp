@@ -25,9 +25,10 @@ void declare_branch_out(Branch& branch, Layout& layout, const Config& config, co
     branch.gain = declare_gain(layout, name + ".scale", C, static_cast<float>(*config.layer_scale_init));
 }
 
-void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, int layer) {
-  if (placement_at(config, layer, "attention").gain == LearnedGain::block)
-    first.gain = second.gain = declare_gain(layout, "scale", 1, 0);
+void declare_shared_gain(std::initializer_list<Branch*> branches, Layout& layout, const Config& config, int layer) {
+  if (placement_at(config, layer, "attention").gain != LearnedGain::block) return;
+  const Gain gain = declare_gain(layout, "scale", 1, 0);
+  for (Branch* branch : branches) branch->gain = gain;
 }
 
 BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,

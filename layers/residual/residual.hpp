@@ -26,6 +26,7 @@
 //
 //   s = skip·x + out_scale·norm_out(f) + b          db = ds
 
+#include <initializer_list>
 #include <string>
 
 #include "gain.hpp"
@@ -65,8 +66,8 @@ void declare_branch_out(Branch& branch, Layout& layout, const Config& config, co
 BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
                                  int inner_width, bool enters = true, int inner_rows = 0);
 
-// Declares the λ that both branches of block `layer` share, if the placement has one.
-void declare_shared_gain(Branch& first, Branch& second, Layout& layout, const Config& config, int layer);
+// Declares the λ that the branches of block `layer` share, if the placement has one.
+void declare_shared_gain(std::initializer_list<Branch*> branches, Layout& layout, const Config& config, int layer);
 
 // True if backward needs f: the branch has a norm_out, a gain or mixed streams.
 bool branch_keeps_output(const Config& config, int layer, const std::string& name);

@@ -40,7 +40,7 @@ inline size_t stream_floats(const Config& config, int N) { return size_t(stream_
 double multiply_adds_of_mixing(const Config& config);
 double multiply_adds_of_streams(const Config& config);
 
-// `branch` counts the model's branches from 0, two in each block.
+// `branch` counts the stack's branches from 0.
 Streams declare_streams(Layout& layout, const Config& config, const std::string& name, int branch);
 StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const std::string& name, int N);
 StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int N, bool backward);

@@ -12,8 +12,8 @@ Carried declare_carried(Layout& layout, const Config& config, const float* x, in
 
 namespace {
 
-LoraDropout lora_dropout(const BlockContext& c, DropoutSite site) {
-  LoraDropout d{c.dropout, c.layer, site, c.B, c.T};
+LoraDropout lora_dropout(const BlockContext& c, const LinearShape& shape, DropoutSite site) {
+  LoraDropout d{c.dropout, c.layer, site, c.B, shape.N / c.B};
   d.dropout.p = c.training ? c.config.lora_dropout : 0;
   return d;
 }
@@ -23,11 +23,11 @@ LoraDropout lora_dropout(const BlockContext& c, DropoutSite site) {
 void adapted_forward(float* y, const float* x, const Linear& p, const LinearShape& shape, const BlockContext& c,
                      DropoutSite site) {
   linear_forward(y, x, p, shape);
-  lora_forward(y, x, p.lora, shape, c.scratch.lora, lora_dropout(c, site));
+  lora_forward(y, x, p.lora, shape, c.scratch.lora, lora_dropout(c, shape, site));
 }
 
 void adapted_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p,
                       const LinearShape& shape, const BlockContext& c, DropoutSite site) {
   linear_backward(dx, g, dy, x, p, shape);
-  lora_backward(dx, g.lora, dy, x, p.lora, shape, c.scratch.lora, lora_dropout(c, site));
+  lora_backward(dx, g.lora, dy, x, p.lora, shape, c.scratch.lora, lora_dropout(c, shape, site));
 }

@@ -8,7 +8,8 @@
 //   sublayer_out(f, saved, m, p, c)        m → f
 //   sublayer_backward(du, g, df, u, saved, p, c)
 //
-// block.cpp calls them by the type of p: Attention (layers/attention) or FeedForward (layers/feed_forward).
+// block.cpp calls them by the type of p: Attention or CrossAttention (layers/attention), or FeedForward
+// (layers/feed_forward).
 
 #include "layers/dropout/dropout.hpp"
 #include "layers/embedding/position.hpp"
@@ -20,6 +21,7 @@
 struct Cache {
   float* rows = nullptr;  // (B, length, 2·KV·D)
   int past = 0, length = 0;
+  float* memory = nullptr;  // (rows of the memory, 2·KV·D) for cross attention, written when nothing is past
 };
 inline size_t cache_width(const Config& config) { return 2 * size_t(config.kv_heads) * config.head_dim; }
 
@@ -29,6 +31,7 @@ struct BlockScratch {
   float *inner, *joined;  // backward only: gradients of what norm_inner reads, and of joined rows q|k|v or gate|up
   float* du;              // (N,C) only for backward of parallel blocks
   float* bypass;          // (N,C) only for backward of a bypass: its gradient
+  float* memory;          // (N,C) only for backward of cross attention: a layer's gradient of the memory
   float *rows, *drows, *dscores;  // experts: one's rows (N,C); in backward, their gradient and (N,E)
   StreamsScratch streams;
   LoraScratch lora;
@@ -44,6 +47,15 @@ struct Carried {
 };
 Carried declare_carried(Layout& layout, const Config& config, const float* x, int N, bool backward);
 
+// The encoder's output, which cross attention reads. In backward the last block overwrites its gradient, and every
+// earlier one adds. In generation all sequences may read one source.
+struct Memory {
+  const float* x = nullptr;   // (rows,C)
+  float* dx = nullptr;
+  int rows = 0, T = 0;                          // of all sources, and of each
+  const int *from = nullptr, *to = nullptr;  // (B,T) see EncoderInput (layers/model/model.hpp)
+};
+
 // Everything that a block needs in addition to its parameters.
 struct BlockContext {
   const Config& config;
@@ -55,6 +67,7 @@ struct BlockContext {
   Cache cache = {};
   const float* slopes = nullptr;  // (H) for ALiBi, else null
   Carried carried = {};
+  Memory memory = {};             // in a decoder
   bool training = false;          // see norm_forward
   float router_scale = 1;         // see LossScale (layers/model/model.hpp)
   const int* begins = nullptr;    // (B,T) see Batch; null with a cache
@@ -66,7 +79,8 @@ struct BlockContext {
   StreamRows rows() const { return {B * T, config.channels, training}; }
 };
 
-// A sublayer's linear layer with its adapters. `site` numbers the dropout of the adapters' input.
+// A sublayer's linear layer with its adapters, for rows of c.B sequences. `site` numbers the dropout of the adapters'
+// input.
 void adapted_forward(float* y, const float* x, const Linear& p, const LinearShape& shape, const BlockContext& c,
                      DropoutSite site);
 void adapted_backward(float* dx, const Linear& g, const float* dy, const float* x, const Linear& p,

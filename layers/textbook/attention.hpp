@@ -151,18 +151,18 @@ void attention_backward(Number* dqkv, const Number* dout, const Number* P, const
 
 // ---- sinks ---------------------------------------------------------------------------------------------------
 
-// The gradients of the sinks. attention_backward holds as it is.
-//   out (B,T,H·D)   P (B,H,T,T)   dsinks (H)
+// The gradients of the sinks. attention_backward holds as it is, and cross_attention_backward.
+//   out (B,T,H·D)   P (B,H,T,S) for S keys   dsinks (H)
 //   backward  dsinks[h] += Σᵢ p·(0 − Δ[i])    p = 1 − Σⱼ P[i,j], the sink's weight    Δ[i] = Σⱼ P·dP = dout[i]·out[i]
 
 template <class Number>
 void sinks_backward(Number* dsinks, const Number* dout, const Number* out, const Number* P,
-                    const AttentionShape& shape) {
+                    const AttentionShape& shape, size_t S) {
   const size_t T = shape.T, H = shape.H, D = shape.D;
   for (size_t row = 0; row < shape.B * H * T; ++row) {
     const size_t i = row % T, h = row / T % H, b = row / T / H, at = ((b * T + i) * H + h) * D;
     Number p = 1;
-    for (size_t j = 0; j < T; ++j) p -= P[row * T + j];
+    for (size_t j = 0; j < S; ++j) p -= P[row * S + j];
     dsinks[h] -= p * dot(dout + at, out + at, D);
   }
 }

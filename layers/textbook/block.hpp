@@ -3,6 +3,7 @@
 
 #include "activation.hpp"
 #include "attention.hpp"
+#include "cross_attention.hpp"
 #include "dropout.hpp"
 #include "layers/model/model.hpp"
 #include "linear.hpp"
@@ -58,11 +59,14 @@ struct Pass {
   const Config& config;
   Sizes sizes;
   Dropout dropout;
-  Parameters<Number> p, g;
+  Parameters<Number>&p, &g;
   // What crosses layers, and its gradient: the first block's input (N,C), and the first layer's values (N,KV·D).
   std::vector<Number> x0 = {}, dx0 = {}, values = {}, dvalues = {};
   Number router_scale = 1;  // factor on the routers' losses, in backward
   const int* begins = nullptr;  // (B,T) of the batch: where each token's example begins
+  // In a decoder: what the encoder has read, its output (B·S,C), and the gradient of this output.
+  EncoderInput source = {};
+  std::vector<Number> memory = {}, dmemory = {};
 
   std::vector<size_t> positions() const { return textbook::positions(sizes.B, sizes.T, 0, begins); }
 };
@@ -94,7 +98,7 @@ struct LinearModule {
   size_t I, O;
   int layer = 0;                                // for its adapters' dropout
   DropoutSite site = DropoutSite::embedding;
-  size_t N = pass.sizes.N;
+  size_t N = pass.sizes.N;  // rows: those of pass.sizes.B sequences, unless there is one
 
   void forward(Number* y, const Number* x) {
     linear_forward(y, x, pass.p.at(w.weight), pass.p.at(w.bias), {N, I, O});
@@ -121,7 +125,7 @@ struct LinearModule {
   std::vector<Number> multipliers() const {
     Dropout dropout = pass.dropout;
     dropout.p = pass.p.training ? pass.config.lora_dropout : 0;
-    return row_multipliers<Number>(dropout, layer, site, pass.sizes.B, pass.sizes.T, I);
+    return row_multipliers<Number>(dropout, layer, site, pass.sizes.B, N / pass.sizes.B, I);
   }
 };
 
@@ -139,9 +143,44 @@ struct NormModule {
   }
 };
 
+// ---- QK-norm -------------------------------------------------------------------------------------------------
+
+// QkNorms: norms of queries and keys (and of values), each if the model has it.
+//   q (N,H·D)   k, v (M,KV·D): rows that change in place
+
+template <class Number>
+struct QkNorms {
+  struct Rows {
+    Number *q, *k, *v;
+    size_t q_stride, kv_stride, N, M;
+  };
+  Pass<Number>& pass;
+  const QkNorm& norms;
+  Sizes s = pass.sizes;
+  bool by_head = pass.config.qk_norm != QkNormKind::full;
+  QkNormSaved<Number> q = {}, k = {}, v = {};
+
+  // A row of q or k is normalized in `count` parts of `width` numbers.
+  size_t count(size_t heads) const { return by_head ? heads : 1; }
+  size_t width(size_t heads) const { return by_head ? s.D : heads * s.D; }
+
+  void forward(const Rows& x) {
+    const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k), pv = pass.p.norm(norms.v);
+    if (pq.present()) qk_norm_forward(x.q, q, pq, x.N, count(s.H), width(s.H), x.q_stride);
+    if (pk.present()) qk_norm_forward(x.k, k, pk, x.M, count(s.KV), width(s.KV), x.kv_stride);
+    if (pv.present()) qk_norm_forward(x.v, v, pv, x.M, s.KV, s.D, x.kv_stride);
+  }
+  void backward(const Rows& d) {
+    const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k), pv = pass.p.norm(norms.v);
+    if (pq.present()) qk_norm_backward(d.q, pass.g.norm(norms.q), q, pq, d.N, count(s.H), width(s.H), d.q_stride);
+    if (pk.present()) qk_norm_backward(d.k, pass.g.norm(norms.k), k, pk, d.M, count(s.KV), width(s.KV), d.kv_stride);
+    if (pv.present()) qk_norm_backward(d.v, pass.g.norm(norms.v), v, pv, d.M, s.KV, s.D, d.kv_stride);
+  }
+};
+
 // ---- queries and keys ----------------------------------------------------------------------------------------
 
-// QueriesKeys: QK-norm (and a norm of values), then RoPE, each if the model has it.
+// QueriesKeys: QK-norm, then RoPE, each if the model has it.
 //   x (N,(H + 2·KV)·D): rows q|k|v, which change in place
 
 template <class Number>
@@ -150,12 +189,8 @@ struct QueriesKeys {
   const QkNorm& norms;
   int layer;
   Sizes s = pass.sizes;
-  bool by_head = pass.config.qk_norm != QkNormKind::full, rope = pass.config.rotates(layer);
-  QkNormSaved<Number> q = {}, k = {}, v = {};
-
-  // QK-norm normalizes a row of q or k in `count` parts of `width` numbers.
-  size_t count(size_t heads) const { return by_head ? heads : 1; }
-  size_t width(size_t heads) const { return by_head ? s.D : heads * s.D; }
+  bool rope = pass.config.rotates(layer);
+  QkNorms<Number> qk_norms = {pass, norms};
 
   // Calls f(first token, angles, positions) for each example, if the layer has RoPE.
   template <class F>
@@ -166,25 +201,21 @@ struct QueriesKeys {
       f(n, rope_of(pass.config, layer, end - n), std::vector<size_t>(p.begin() + n, p.begin() + end));
     }
   }
+  QkNorms<Number>::Rows parts(Number* x) const {
+    return {x, x + s.H * s.D, x + (s.H + s.KV) * s.D, s.qkv(), s.qkv(), s.N, s.N};
+  }
 
   void forward(Number* x) {
-    const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k), pv = pass.p.norm(norms.v);
-    if (pq.present()) qk_norm_forward(x, q, pq, s.N, count(s.H), width(s.H), s.qkv());
-    if (pk.present()) qk_norm_forward(x + s.H * s.D, k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
-    if (pv.present()) qk_norm_forward(x + (s.H + s.KV) * s.D, v, pv, s.N, s.KV, s.D, s.qkv());
+    qk_norms.forward(parts(x));
     each_example([&](size_t n, const Rope& angles, const std::vector<size_t>& p) {
       rope_forward(x + n * s.qkv(), angles, p, s.H + s.KV, s.D, s.qkv());
     });
   }
   void backward(Number* dx) {
-    const Norm<Number> pq = pass.p.norm(norms.q), pk = pass.p.norm(norms.k), pv = pass.p.norm(norms.v);
     each_example([&](size_t n, const Rope& angles, const std::vector<size_t>& p) {
       rope_backward(dx + n * s.qkv(), angles, p, s.H + s.KV, s.D, s.qkv());
     });
-    if (pq.present()) qk_norm_backward(dx, pass.g.norm(norms.q), q, pq, s.N, count(s.H), width(s.H), s.qkv());
-    if (pk.present())
-      qk_norm_backward(dx + s.H * s.D, pass.g.norm(norms.k), k, pk, s.N, count(s.KV), width(s.KV), s.qkv());
-    if (pv.present()) qk_norm_backward(dx + (s.H + s.KV) * s.D, pass.g.norm(norms.v), v, pv, s.N, s.KV, s.D, s.qkv());
+    qk_norms.backward(parts(dx));
   }
 };
 
@@ -234,59 +265,43 @@ struct ValueResidual {
   }
 };
 
-// ---- attention -----------------------------------------------------------------------------------------------
+// ---- attention's branch --------------------------------------------------------------------------------------
 
-// Attention: the sublayer, with its matrices.
-//   u, f (N,C)
-//   forward   u → q|k|v → norms → RoPE → value residual → causal attention → gate → head scale → norm_inner → o →
-//             dropout → f
-//   backward  the same in reverse; overwrites df
+// AttentionBranch: what self-attention and cross attention do after they have mixed the values.
+//   u, f (N,C)   mixed (N,H·D)
+//   forward   mixed → gate → head scale → norm_inner → o → dropout → f
+//   backward  the same in reverse; overwrites df. du gets what the gate, which reads u, adds to it
 
 template <class Number>
-struct Attention {
+struct AttentionBranch {
   Pass<Number>& pass;
-  const ::Block& block;
+  const ::AttentionBranch& t;
   int layer;
+  DropoutSite site_of_o, site_of_f;
   Sizes s = pass.sizes;
-  LinearModule<Number> to_qkv = {pass, block.attention.qkv, s.C, s.qkv(), layer, DropoutSite::lora_qkv},
-                       o = {pass, block.attention.o, s.H * s.D, s.C, layer, DropoutSite::lora_o};
-  LinearModule<Number> to_gate = {pass, block.attention.output_gate, s.C, size_t(pass.config.gate_width())};
+  LinearModule<Number> o = {pass, t.o, s.H * s.D, s.C, layer, site_of_o};
+  LinearModule<Number> to_gate = {pass, t.output_gate, s.C, size_t(pass.config.gate_width())};
   bool gates = to_gate.O > 0, headwise = pass.config.output_gate == OutputGate::headwise;
-  QueriesKeys<Number> queries_keys = {pass, block.attention.qk_norm, layer};
-  ValueResidual<Number> value_residual = {pass, block.attention.value_mix, layer};
-  NormModule<Number> norm_inner = {pass, block.attention.norm_inner, s.H * s.D};
-  Scoring scoring = scoring_of(pass.config, layer);
-  std::vector<Number> m = attention_multipliers<Number>(pass.dropout, layer, s.B, s.H, s.T);
-  std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, DropoutSite::attention_out, s.B, s.T, s.C);
-  std::vector<Number> qkv = {}, P = {}, mixed = {}, gate = {}, gated = {}, scaled = {}, normed = {};
-  const float* factors = block.attention.head_scale.weight;  // one for each head, or null
-  const float* sinks = block.attention.sinks;                // the same
+  NormModule<Number> norm_inner = {pass, t.norm_inner, s.H * s.D};
+  std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, site_of_f, s.B, s.T, s.C);
+  std::vector<Number> gate = {}, gated = {}, scaled = {}, normed = {};
+  const float* factors = t.head_scale.weight;  // one for each head, or null
 
-  void forward(Number* f, const Number* u) {
-    qkv.resize(s.N * s.qkv());
-    P.resize(m.size());
-    mixed.resize(s.N * s.H * s.D);
-    normed.resize(mixed.size());
-    to_qkv.forward(qkv.data(), u);
-    queries_keys.forward(qkv.data());
-    value_residual.forward(qkv.data());
-    scoring.begins = pass.begins;
-    attention_forward(mixed.data(), P.data(), qkv.data(), m.data(), {s.B, s.T, s.H, s.KV, s.D}, scoring,
-                      pass.p.at(sinks));
+  void forward(Number* f, const std::vector<Number>& mixed, const Number* u) {
     gate.resize(s.N * to_gate.O);
     gated = mixed;
     if (gates) to_gate.forward(gate.data(), u);
     if (gates) output_gate_forward(gated.data(), mixed.data(), gate.data(), s.N, s.H, s.D, headwise);
     scaled = gated;
     if (factors) head_scale_forward(scaled.data(), gated.data(), pass.p.at(factors), s.N, s.H, s.D);
+    normed.resize(mixed.size());
     norm_inner.forward(normed.data(), scaled.data());
     o.forward(f, normed.data());
     dropout_forward(f, on_f.data(), s.N * s.C);
   }
 
-  void backward(Number* du, Number* df, const Number* u) {
-    std::vector<Number> dnormed(normed.size()), dmixed(mixed.size()), dqkv(qkv.size()), dgate(gate.size());
-    std::vector<Number> du_gate(s.N * s.C);
+  std::vector<Number> backward(std::vector<Number>& du, Number* df, const std::vector<Number>& mixed, const Number* u) {
+    std::vector<Number> dnormed(normed.size()), dmixed(mixed.size()), dgate(gate.size());
     dropout_backward(df, on_f.data(), s.N * s.C);
     o.backward(dnormed.data(), df, normed.data());
     norm_inner.backward(dmixed.data(), dnormed.data(), scaled.data());
@@ -295,15 +310,109 @@ struct Attention {
                           s.D);
     if (gates)
       output_gate_backward(dmixed.data(), dgate.data(), mixed.data(), gate.data(), s.N, s.H, s.D, headwise);
-    if (gates) to_gate.backward(du_gate.data(), dgate.data(), u);
-    if (sinks)
-      sinks_backward(pass.g.at(sinks), dmixed.data(), mixed.data(), P.data(), {s.B, s.T, s.H, s.KV, s.D});
-    attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), m.data(), {s.B, s.T, s.H, s.KV, s.D},
-                       scoring);
+    if (gates) to_gate.backward(du.data(), dgate.data(), u);
+    return dmixed;
+  }
+};
+
+// ---- attention -----------------------------------------------------------------------------------------------
+
+// Attention: the sublayer, with its matrices.
+//   u, f (N,C)
+//   forward   u → q|k|v → norms → RoPE → value residual → attention → the rest of its branch → f
+//   backward  the same in reverse; overwrites df
+
+template <class Number>
+struct Attention {
+  Pass<Number>& pass;
+  const ::Block& block;
+  int layer;
+  Sizes s = pass.sizes;
+  LinearModule<Number> to_qkv = {pass, block.attention.qkv, s.C, s.qkv(), layer, DropoutSite::lora_qkv};
+  QueriesKeys<Number> queries_keys = {pass, block.attention.qk_norm, layer};
+  ValueResidual<Number> value_residual = {pass, block.attention.value_mix, layer};
+  AttentionBranch<Number> rest = {pass, block.attention, layer, DropoutSite::lora_o, DropoutSite::attention_out};
+  Scoring scoring = scoring_of(pass.config, layer);
+  std::vector<Number> m =
+      attention_multipliers<Number>(pass.dropout, layer, DropoutSite::attention, s.B, s.H, s.T, s.T);
+  std::vector<Number> qkv = {}, P = {}, mixed = {};
+  const float* sinks = block.attention.sinks;  // one for each head, or null
+
+  void forward(Number* f, const Number* u) {
+    qkv.resize(s.N * s.qkv());
+    P.resize(m.size());
+    mixed.resize(s.N * s.H * s.D);
+    to_qkv.forward(qkv.data(), u);
+    queries_keys.forward(qkv.data());
+    value_residual.forward(qkv.data());
+    scoring.begins = pass.begins;
+    attention_forward(mixed.data(), P.data(), qkv.data(), m.data(), {s.B, s.T, s.H, s.KV, s.D}, scoring,
+                      pass.p.at(sinks));
+    rest.forward(f, mixed, u);
+  }
+
+  void backward(Number* du, Number* df, const Number* u) {
+    std::vector<Number> dqkv(qkv.size()), du_gate(s.N * s.C);
+    const std::vector<Number> dmixed = rest.backward(du_gate, df, mixed, u);
+    const AttentionShape shape = {s.B, s.T, s.H, s.KV, s.D};
+    if (sinks) sinks_backward(pass.g.at(sinks), dmixed.data(), mixed.data(), P.data(), shape, s.T);
+    attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), m.data(), shape, scoring);
     value_residual.backward(dqkv.data());
     queries_keys.backward(dqkv.data());
     to_qkv.backward(du, dqkv.data(), u);
     for (size_t i = 0; i < s.N * s.C; ++i) du[i] += du_gate[i];  // the gate reads u, too
+  }
+};
+
+// CrossAttention: the decoder's second sublayer, with its matrices. Its keys and values come from the encoder.
+//   u, f (N,C)   memory (M,C), M = B·S
+//   forward   u → q      memory → k|v      norms → cross attention → the rest of its branch → f
+//   backward  the same in reverse; overwrites df, and adds to pass.dmemory
+
+template <class Number>
+struct CrossAttention {
+  Pass<Number>& pass;
+  const ::Block& block;
+  int layer;
+  Sizes s = pass.sizes;
+  size_t S = pass.source.T, M = s.B * S, kv_width = 2 * s.KV * s.D;
+  LinearModule<Number> to_q = {pass, block.cross.q, s.C, s.H * s.D, layer, DropoutSite::lora_cross_q};
+  LinearModule<Number> to_kv = {pass, block.cross.kv, s.C, kv_width, layer, DropoutSite::lora_cross_kv, M};
+  QkNorms<Number> norms = {pass, block.cross.qk_norm};
+  AttentionBranch<Number> rest = {pass, block.cross, layer, DropoutSite::lora_cross_o, DropoutSite::cross_out};
+  Scoring scoring = {*pass.config.attention_scale, pass.config.attention_cap};
+  CrossShape shape = {s.B, s.T, S, s.H, s.KV, s.D, pass.source.from, pass.source.to, scoring};
+  std::vector<Number> m = attention_multipliers<Number>(pass.dropout, layer, DropoutSite::cross, s.B, s.H, s.T, S);
+  std::vector<Number> q = {}, kv = {}, P = {}, mixed = {};
+  const float* sinks = block.cross.sinks;
+
+  QkNorms<Number>::Rows rows(std::vector<Number>& of_q, std::vector<Number>& of_kv) const {
+    return {of_q.data(), of_kv.data(), &of_kv[kv_width / 2], s.H * s.D, kv_width, s.N, M};
+  }
+
+  void forward(Number* f, const Number* u) {
+    q.resize(s.N * s.H * s.D);
+    kv.resize(M * kv_width);
+    P.resize(m.size());
+    mixed.resize(q.size());
+    to_q.forward(q.data(), u);
+    to_kv.forward(kv.data(), pass.memory.data());
+    norms.forward(rows(q, kv));
+    cross_attention_forward(mixed.data(), P.data(), q.data(), kv.data(), m.data(), shape, pass.p.at(sinks));
+    rest.forward(f, mixed, u);
+  }
+
+  void backward(Number* du, Number* df, const Number* u) {
+    std::vector<Number> dq(q.size()), dkv(kv.size()), dmemory(M * s.C), du_gate(s.N * s.C);
+    const std::vector<Number> dmixed = rest.backward(du_gate, df, mixed, u);
+    if (sinks)
+      sinks_backward(pass.g.at(sinks), dmixed.data(), mixed.data(), P.data(), {s.B, s.T, s.H, s.KV, s.D}, S);
+    cross_attention_backward(dq.data(), dkv.data(), dmixed.data(), P.data(), q.data(), kv.data(), m.data(), shape);
+    norms.backward(rows(dq, dkv));
+    to_q.backward(du, dq.data(), u);
+    for (size_t i = 0; i < s.N * s.C; ++i) du[i] += du_gate[i];  // the gate reads u, too
+    to_kv.backward(dmemory.data(), dkv.data(), pass.memory.data());
+    for (size_t i = 0; i < M * s.C; ++i) pass.dmemory[i] += dmemory[i];  // every block reads the memory
   }
 };
 
@@ -455,23 +564,26 @@ struct Bypass {
 
 // ---- block ---------------------------------------------------------------------------------------------------
 
-// Block: attention and feed-forward layer, each in its residual branch, in sequence or in parallel. With several
-// streams, x, middle and y are (S,N,C). A model with a stream mix first replaces x by a·x + b·x0.
+// Block: attention and feed-forward layer, each in its residual branch, in sequence or in parallel; in a decoder, cross
+// attention is a third branch between them. With several streams, x and y are (S,N,C). A model with a stream mix first
+// replaces x by a·x + b·x0.
 
 template <class Number>
 struct Block {
   Pass<Number>& pass;
   const ::Block& block;
   int layer;
-  size_t N = pass.sizes.N, C = pass.sizes.C;
+  size_t N = pass.sizes.N, C = pass.sizes.C, size = pass.sizes.S * N * C;
   Rows rows = {N, C};
-  bool parallel = pass.config.block != BlockForm::sequential;
+  bool parallel = pass.config.block != BlockForm::sequential, crosses = pass.config.crosses();
   Attention<Number> attention = {pass, block, layer};
+  CrossAttention<Number> cross = {pass, block, layer};
   FeedForward<Number> ffn = {pass, block, layer};
   TwoSaved<Number> saved = {};
-  StreamsSaved<Number> mixed1 = {}, mixed2 = {};
-  std::vector<Number> middle = std::vector<Number>(pass.sizes.S * N * C), discarded = std::vector<Number>(C);
-  std::vector<Number> mixed = {};
+  BranchSaved<Number> saved_cross = {};
+  StreamsSaved<Number> mixed_attention = {}, mixed_cross = {}, mixed_ffn = {};
+  std::vector<Number> after_attention = std::vector<Number>(size), middle = std::vector<Number>(size);
+  std::vector<Number> discarded = std::vector<Number>(C), mixed = {};
 
   Block(Pass<Number>& in_pass, const ::Block& parameters, int l) : pass(in_pass), block(parameters), layer(l) {}
 
@@ -488,41 +600,45 @@ struct Block {
   }
 
   void branches_forward(Number* y, const Number* x) {
-    const TwoBranches<Number> p = branches(pass.p);
-    const auto [s1, s2] = streams(pass.p);
-    if (parallel) return parallel_forward(y, saved, x, p, functions(), rows);
-    if (s1.rule != StreamRule::single) {
-      streams_forward(middle.data(), mixed1, x, {p.first, s1}, attention, rows);
-      return streams_forward(y, mixed2, middle.data(), {p.second, s2}, ffn, rows);
-    }
-    branch_forward(middle.data(), saved.first, x, p.first, attention, rows);
-    if (block.ffn.bypass)
-      return branch_forward(y, saved.second, middle.data(), p.second, Bypass<Number>{ffn, x}, rows);
-    branch_forward(y, saved.second, middle.data(), p.second, ffn, rows);
+    if (parallel) return parallel_forward(y, saved, x, branches(pass.p), functions(), rows);
+    one_forward(after_attention.data(), saved.first, mixed_attention, x, block.attention, attention);
+    middle = after_attention;
+    if (crosses) one_forward(middle.data(), saved_cross, mixed_cross, after_attention.data(), block.cross, cross);
+    if (!block.ffn.bypass) return one_forward(y, saved.second, mixed_ffn, middle.data(), block.ffn, ffn);
+    Bypass<Number> bypass{ffn, x};
+    one_forward(y, saved.second, mixed_ffn, middle.data(), block.ffn, bypass);
   }
   void branches_backward(Number* dx, const Number* dy, const Number* x) {
-    const TwoBranches<Number> p = branches(pass.p), g = branches(pass.g);
-    if (parallel) return parallel_backward(dx, g, dy, x, saved, p, functions(), rows);
-    std::vector<Number> dmiddle(middle.size());
-    const auto [s1, s2] = streams(pass.p);
-    const auto [ds1, ds2] = streams(pass.g);
-    if (s1.rule != StreamRule::single) {
-      streams_backward(dmiddle.data(), {g.second, ds2}, dy, middle.data(), mixed2, {p.second, s2}, ffn, rows);
-      return streams_backward(dx, {g.first, ds1}, dmiddle.data(), x, mixed1, {p.first, s1}, attention, rows);
-    }
-    std::vector<Number> db(N * C);
+    if (parallel) return parallel_backward(dx, branches(pass.g), dy, x, saved, branches(pass.p), functions(), rows);
+    std::vector<Number> dmiddle(size), dafter(size), db(N * C);
     Bypass<Number> bypass{ffn, x, db.data()};
     if (block.ffn.bypass)
-      branch_backward(dmiddle.data(), g.second, dy, middle.data(), saved.second, p.second, bypass, rows);
-    else branch_backward(dmiddle.data(), g.second, dy, middle.data(), saved.second, p.second, ffn, rows);
-    branch_backward(dx, g.first, dmiddle.data(), x, saved.first, p.first, attention, rows);
+      one_backward(dmiddle.data(), dy, middle.data(), saved.second, mixed_ffn, block.ffn, bypass);
+    else one_backward(dmiddle.data(), dy, middle.data(), saved.second, mixed_ffn, block.ffn, ffn);
+    dafter = dmiddle;
+    if (crosses)
+      one_backward(dafter.data(), dmiddle.data(), after_attention.data(), saved_cross, mixed_cross, block.cross, cross);
+    one_backward(dx, dafter.data(), x, saved.first, mixed_attention, block.attention, attention);
     for (size_t i = 0; i < N * C; ++i) dx[i] += db[i];  // the block reads x in attention and in the bypass
   }
 
-  std::pair<Attention<Number>&, FeedForward<Number>&> functions() { return {attention, ffn}; }
-  std::pair<Streams<Number>, Streams<Number>> streams(Parameters<Number>& of) {
-    return {of.streams(block.attention.streams), of.streams(block.ffn.streams)};
+  // One branch after another. Several streams have branches of their own.
+  template <class F>
+  void one_forward(Number* y, BranchSaved<Number>& of_branch, StreamsSaved<Number>& of_streams, const Number* x,
+                   const ::Branch& t, F& f) {
+    const Branch<Number> p = pass.p.branch(t);
+    if (t.streams.rule == StreamRule::single) return branch_forward(y, of_branch, x, p, f, rows);
+    streams_forward(y, of_streams, x, {p, pass.p.streams(t.streams)}, f, rows);
   }
+  template <class F>
+  void one_backward(Number* dx, const Number* dy, const Number* x, BranchSaved<Number>& of_branch,
+                    StreamsSaved<Number>& of_streams, const ::Branch& t, F& f) {
+    const Branch<Number> p = pass.p.branch(t), g = pass.g.branch(t);
+    if (t.streams.rule == StreamRule::single) return branch_backward(dx, g, dy, x, of_branch, p, f, rows);
+    streams_backward(dx, {g, pass.g.streams(t.streams)}, dy, x, of_streams, {p, pass.p.streams(t.streams)}, f, rows);
+  }
+
+  std::pair<Attention<Number>&, FeedForward<Number>&> functions() { return {attention, ffn}; }
 
   // If both share a norm, only the first updates the running statistics of BatchNorm.
   TwoBranches<Number> branches(Parameters<Number>& of) {

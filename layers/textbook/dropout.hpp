@@ -37,13 +37,14 @@ std::vector<Number> row_multipliers(const Dropout& dropout, int layer, DropoutSi
   return {m.begin(), m.end()};
 }
 
-// (B,H,T,T)
+// (B,H,T,S), of T queries and S keys
 template <class Number>
-std::vector<Number> attention_multipliers(const Dropout& dropout, int layer, size_t B, size_t H, size_t T) {
-  std::vector<float> m(B * H * T * T, 1);
+std::vector<Number> attention_multipliers(const Dropout& dropout, int layer, DropoutSite site, size_t B, size_t H,
+                                          size_t T, size_t S) {
+  std::vector<float> m(B * H * T * S, 1);
   for (size_t row = 0; row < B * H * T && dropout.p > 0; ++row) {
     const size_t i = row % T, h = row / T % H, b = row / T / H;
-    dropout_line(&m[row * T], dropout.attention_key(int(b), layer, int(h), int(i)), dropout.p, 0, int(T));
+    dropout_line(&m[row * S], dropout.attention_key(int(b), layer, int(h), int(i), site), dropout.p, 0, int(S));
   }
   return {m.begin(), m.end()};
 }

@@ -13,7 +13,7 @@ namespace textbook {
 
 // ---- embedding -----------------------------------------------------------------------------------------------
 
-// Embedding: from the tokens to the input of the first block.
+// Embedding: from the tokens to the input of the first block of a stack.
 //   tokens (N)   x (N,C)
 //   forward   token embedding (N,E) → projection to C channels, if E is not C → + positional encoding
 //             → + the first token type, if there are types → norm, if the model has one → dropout
@@ -22,16 +22,17 @@ namespace textbook {
 template <class Number>
 struct Embedding {
   Pass<Number>& pass;
+  const StackTensors& t;
   Sizes s = pass.sizes;
-  const ModelTensors& t = pass.p.model.p;
+  const ModelTensors& shared = pass.p.model.p;
   size_t E = pass.config.embedding_channels;
-  LinearModule<Number> project = {pass, t.project_in, E, s.C};
+  LinearModule<Number> project = {pass, shared.project_in, E, s.C};
   NormModule<Number> norm = {pass, t.embedding_norm, s.C};
   std::vector<Number> on_x = row_multipliers<Number>(pass.dropout, 0, DropoutSite::embedding, s.B, s.T, s.C);
   std::vector<Number> token = std::vector<Number>(s.N * E), embedded = std::vector<Number>(s.N * s.C);
 
   void forward(Number* x, const int* tokens) {
-    embedding_forward(token.data(), tokens, pass.p.at(t.token), s.N, E, *pass.config.embedding_scale);
+    embedding_forward(token.data(), tokens, pass.p.at(shared.token), s.N, E, *pass.config.embedding_scale);
     if (E != s.C) project.forward(embedded.data(), token.data());
     else embedded = token;
     if (t.position) learned_position_forward(embedded.data(), pass.p.at(t.position), pass.positions(), s.C);
@@ -50,19 +51,82 @@ struct Embedding {
     if (t.position) learned_position_backward(pass.g.at(t.position), dembedded.data(), pass.positions(), s.C);
     if (E != s.C) project.backward(dtoken.data(), dembedded.data(), token.data());
     else dtoken = dembedded;
-    embedding_backward(pass.g.at(t.token), tokens, dtoken.data(), s.N, E, *pass.config.embedding_scale);
+    embedding_backward(pass.g.at(shared.token), tokens, dtoken.data(), s.N, E, *pass.config.embedding_scale);
+  }
+};
+
+// ---- stack ---------------------------------------------------------------------------------------------------
+
+// Stack: the blocks between the tokens and the head, or the decoder.
+//   tokens (N)   h (N,C)
+//   forward   embedding → a copy in each stream → blocks → sum of the streams → final norm → h
+//   backward  the same in reverse; dh is overwritten
+// ResiDual: x[0] + final norm(x[1]) in place of the sum and its norm.
+
+template <class Number>
+struct Stack {
+  Pass<Number>& pass;
+  const StackTensors& t;
+  size_t NC = pass.sizes.N * pass.sizes.C;
+  Embedding<Number> embedding = {pass, t};
+  NormModule<Number> norm = {pass, t.final_norm, pass.sizes.C};
+  std::vector<Block<Number>> blocks = {};
+  std::vector<std::vector<Number>> x = {};  // (S,N,C) each: x[l] is the input of block l, x.back() the last output
+  std::vector<Number> h = std::vector<Number>(NC);
+  bool dual = stream_rule(pass.config) == StreamRule::dual;
+
+  Stack(Pass<Number>& in_pass, const StackTensors& tensors) : pass(in_pass), t(tensors) {
+    for (const ::Block& block : t.blocks) blocks.emplace_back(pass, block, int(blocks.size()));
+    x.resize(blocks.size() + 1, std::vector<Number>(pass.sizes.S * NC));
+  }
+
+  std::vector<Number> input_of_norm() const {
+    const std::vector<Number>& last = x.back();
+    if (dual) return {last.begin() + NC, last.end()};
+    std::vector<Number> sum(last.begin(), last.begin() + NC);
+    for (size_t i = NC; i < last.size(); ++i) sum[i % NC] += last[i];
+    return sum;
+  }
+
+  void forward(const int* tokens) {
+    embedding.forward(x[0].data(), tokens);
+    pass.x0.assign(x[0].begin(), x[0].begin() + NC);
+    for (size_t i = NC; i < x[0].size(); ++i) x[0][i] = x[0][i % NC];  // each stream starts as a copy
+    for (size_t l = 0; l < blocks.size(); ++l) blocks[l].forward(x[l + 1].data(), x[l].data());
+    norm.forward(h.data(), input_of_norm().data());
+    if (dual) add(h.data(), Number(1), x.back().data(), NC);
+  }
+
+  void backward(const std::vector<Number>& dh, const int* tokens) {
+    std::vector<Number> dy(x[0].size()), dx(x[0].size());
+    pass.dx0.assign(NC, 0);
+    pass.dvalues.clear();
+    norm.backward(dy.data(), dh.data(), input_of_norm().data());
+    for (size_t i = NC; i < dy.size(); ++i) dy[i] = dy[i % NC];
+    if (dual) std::copy(dh.begin(), dh.end(), dy.begin());
+    for (size_t l = blocks.size(); l-- > 0; dy.swap(dx)) blocks[l].backward(dx.data(), dy.data(), x[l].data());
+    for (size_t i = NC; i < dy.size(); ++i) dy[i % NC] += dy[i];
+    for (size_t i = 0; i < NC; ++i) dy[i] += pass.dx0[i];  // each block has mixed x0 in
+    embedding.backward(dy.data(), tokens);
+  }
+
+  // Call after forward. Returns the losses of all routers, which training adds to the sum.
+  Number router_losses() const {
+    Number sum = 0;
+    for (const Block<Number>& block : blocks)
+      if (pass.config.experts > 0)
+        sum += textbook::router_losses(block.ffn.experts.routed, block.ffn.experts.routing, pass.sizes.N);
+    return sum;
   }
 };
 
 // ---- head ----------------------------------------------------------------------------------------------------
 
-// Head: from the output of the last block to the loss.
-//   x (S,N,C)   targets (N)
-//   forward   x → sum of the streams → final norm → transform, if the head has one → projection to E channels, if E
-//             is not C → logits (N,V), scaled
+// Head: from the end of the stack to the loss.
+//   h (N,C)   targets (N)
+//   forward   h → transform, if the head has one → projection to E channels, if E is not C → logits (N,V), scaled
 //             → soft cap, if the model has one → sum of the losses
 //   backward  the same in reverse, for of_loss · (the sum + the z-loss, if the model has one)
-// ResiDual: x[0] + final norm(x[1]) in place of the sum and its norm.
 //   transform: a linear layer (C to C), the activation, and a norm
 
 template <class Number>
@@ -73,28 +137,17 @@ struct Head {
   ::Linear w = {t.head ? t.head : t.token, t.head_bias};  // tied: the token embedding
   double scale = pass.config.logit_scale, cap = pass.config.logit_cap, z_loss = pass.config.z_loss;
   size_t E = pass.config.embedding_channels;
-  NormModule<Number> norm = {pass, t.final_norm, s.C}, transform_norm = {pass, t.transform_norm, s.C};
+  NormModule<Number> transform_norm = {pass, t.transform_norm, s.C};
   LinearModule<Number> transform = {pass, t.transform, s.C, s.C};
   LinearModule<Number> project = {pass, t.project_out, s.C, E}, classifier = {pass, w, E, s.V};
-  std::vector<Number> normed = std::vector<Number>(s.N * s.C), up = normed, active = normed, wide = normed;
+  std::vector<Number> up = std::vector<Number>(s.N * s.C), active = up, wide = up;
   std::vector<Number> read = std::vector<Number>(s.N * E);
   std::vector<Number> raw = std::vector<Number>(s.N * s.V), logits = raw;
-  bool dual = stream_rule(pass.config) == StreamRule::dual;
 
-  std::vector<Number> input_of_norm(const Number* x) {
-    const size_t NC = s.N * s.C;
-    if (dual) return {x + NC, x + 2 * NC};
-    std::vector<Number> sum(x, x + NC);
-    for (size_t i = NC; i < s.S * NC; ++i) sum[i % NC] += x[i];
-    return sum;
-  }
-
-  Number forward(const Number* x, const int* targets) {
-    norm.forward(normed.data(), input_of_norm(x).data());
-    if (dual) add(normed.data(), Number(1), x, s.N * s.C);
-    wide = normed;
+  Number forward(const std::vector<Number>& h, const int* targets) {
+    wide = h;
     if (pass.config.head_transform) {
-      transform.forward(up.data(), normed.data());
+      transform.forward(up.data(), h.data());
       activation_forward(active.data(), up.data(), pass.config.activation, s.N, s.C);
       transform_norm.forward(wide.data(), active.data());
     }
@@ -109,8 +162,9 @@ struct Head {
     return std::accumulate(losses.begin(), losses.end(), Number(0));
   }
 
-  void backward(Number* dx, const Number* x, const int* targets, Number of_loss) {
-    std::vector<Number> dlogits(s.N * s.V), dread(s.N * E), dwide(s.N * s.C), dnormed;
+  // Returns dh.
+  std::vector<Number> backward(const std::vector<Number>& h, const int* targets, Number of_loss) {
+    std::vector<Number> dlogits(s.N * s.V), dread(s.N * E), dwide(s.N * s.C);
     cross_entropy_backward(dlogits.data(), logits.data(), targets, of_loss, s.N, s.V);
     if (z_loss > 0) z_loss_backward(dlogits.data(), logits.data(), targets, Number(z_loss), of_loss, s.N, s.V);
     smoothing_backward(dlogits.data(), targets, pass.config.label_smoothing, of_loss, s.N, s.V);
@@ -119,74 +173,63 @@ struct Head {
     classifier.backward(dread.data(), dlogits.data(), read.data());
     if (E != s.C) project.backward(dwide.data(), dread.data(), wide.data());
     else dwide = dread;
-    dnormed = dwide;
-    if (pass.config.head_transform) {
-      std::vector<Number> dactive(s.N * s.C), dup(s.N * s.C);
-      transform_norm.backward(dactive.data(), dwide.data(), active.data());
-      activation_backward(dup.data(), dactive.data(), up.data(), pass.config.activation, s.N, s.C);
-      transform.backward(dnormed.data(), dup.data(), normed.data());
-    }
-    norm.backward(dx, dnormed.data(), input_of_norm(x).data());
-    for (size_t i = s.N * s.C; i < s.S * s.N * s.C; ++i) dx[i] = dx[i % (s.N * s.C)];
-    if (dual) std::copy(dnormed.begin(), dnormed.end(), dx);
+    if (!pass.config.head_transform) return dwide;
+    std::vector<Number> dactive(s.N * s.C), dup(s.N * s.C), dh(s.N * s.C);
+    transform_norm.backward(dactive.data(), dwide.data(), active.data());
+    activation_backward(dup.data(), dactive.data(), up.data(), pass.config.activation, s.N, s.C);
+    transform.backward(dh.data(), dup.data(), h.data());
+    return dh;
   }
 };
 
 // ---- model ---------------------------------------------------------------------------------------------------
 
-// Model: embedding → blocks → head. The constructor copies the weights of the fast model into `pass.p`; the gradients
-// `pass.g` start at 0.
+// Model: a stack and the head. If there is an encoder, the stack is a decoder, and its cross attention reads what the
+// encoder makes of the sources. The constructor copies the weights of the fast model into `p`; the gradients `g` start
+// at 0.
 
 template <class Number>
 struct Model {
-  Pass<Number> pass;
-  Embedding<Number> embedding = {pass};
-  Head<Number> head = {pass};
-  std::vector<Block<Number>> blocks = {};
-  std::vector<std::vector<Number>> x = {};  // (S,N,C) each: x[l] is the input of block l, x.back() the head's
+  Parameters<Number> p, g;
+  Pass<Number> pass, source_pass;
+  Stack<Number> stack, encoder;
+  Head<Number> head;
 
-  Model(const ::Model& model, size_t B, size_t T, const Dropout& dropout, bool training = true)
-      : pass{model.config, sizes_of(model.config, B, T), dropout, {model, training, {}}, {model, training, {}}} {
-    pass.p.numbers.assign(model.weights.get(), model.weights.get() + model.floats);
-    pass.g.numbers.resize(model.floats);
-    for (const ::Block& block : model.p.blocks) blocks.emplace_back(pass, block, int(blocks.size()));
-    x.resize(blocks.size() + 1, std::vector<Number>(pass.sizes.S * pass.sizes.N * pass.sizes.C));
-  }
-  Model(const Model&) = delete;  // members refer to `pass`
+  Model(const ::Model& model, size_t B, size_t T, const Dropout& dropout, bool training = true,
+        const EncoderInput& source = {})
+      : p{model, training, {model.weights.get(), model.weights.get() + model.floats}},
+        g{model, training, std::vector<Number>(model.floats)},
+        pass{model.config, sizes_of(model.config, B, T), dropout, p, g},
+        source_pass{model.encoder, sizes_of(model.encoder, B, source.T), of_encoder(dropout), p, g},
+        stack(reading(source), model.p), encoder(source_pass, model.p.encoder), head{pass} {}
+  Model(const Model&) = delete;  // members refer to others
 
   // Returns the sum of the losses of all targets except kIgnore.
   Number forward(const Batch& batch) {
-    const size_t NC = pass.sizes.N * pass.sizes.C;
     pass.begins = batch.begins;
-    embedding.forward(x[0].data(), batch.tokens);
-    pass.x0.assign(x[0].begin(), x[0].begin() + NC);
-    for (size_t i = NC; i < x[0].size(); ++i) x[0][i] = x[0][i % NC];  // each stream starts as a copy
-    for (size_t l = 0; l < blocks.size(); ++l) blocks[l].forward(x[l + 1].data(), x[l].data());
-    return head.forward(x.back().data(), batch.targets);
+    source_pass.begins = batch.encoder.begins;
+    if (pass.config.crosses()) encoder.forward(batch.encoder.tokens);
+    pass.memory = encoder.h;
+    stack.forward(batch.tokens);
+    return head.forward(stack.h, batch.targets);
   }
 
   // Call after forward. Returns the losses of all routers, which training adds to the sum.
-  Number router_losses() const {
-    Number sum = 0;
-    for (const Block<Number>& block : blocks)
-      if (pass.config.experts > 0)
-        sum += textbook::router_losses(block.ffn.experts.routed, block.ffn.experts.routing, pass.sizes.N);
-    return sum;
-  }
+  Number router_losses() const { return encoder.router_losses() + stack.router_losses(); }
 
-  // Call after forward. Adds scale · the gradients of the sum to pass.g. The routers' losses may have another scale.
+  // Call after forward. Adds scale · the gradients of the sum to g. The routers' losses may have another scale.
   void backward(const Batch& batch, Number scale) { backward(batch, scale, scale); }
   void backward(const Batch& batch, Number scale, Number router_scale) {
-    pass.router_scale = router_scale;
-    std::vector<Number> dy(x[0].size()), dx(x[0].size());
-    pass.dx0.assign(pass.sizes.N * pass.sizes.C, 0);
-    pass.dvalues.clear();
-    head.backward(dy.data(), x.back().data(), batch.targets, scale);
-    for (size_t l = blocks.size(); l-- > 0; dy.swap(dx)) blocks[l].backward(dx.data(), dy.data(), x[l].data());
-    const size_t NC = pass.sizes.N * pass.sizes.C;
-    for (size_t i = NC; i < dy.size(); ++i) dy[i % NC] += dy[i];
-    for (size_t i = 0; i < NC; ++i) dy[i] += pass.dx0[i];  // each block has mixed x0 in
-    embedding.backward(dy.data(), batch.tokens);
+    pass.router_scale = source_pass.router_scale = router_scale;
+    pass.dmemory.assign(pass.memory.size(), 0);
+    stack.backward(head.backward(stack.h, batch.targets, scale), batch.tokens);
+    if (pass.config.crosses()) encoder.backward(pass.dmemory, batch.encoder.tokens);
+  }
+
+ private:
+  Pass<Number>& reading(const EncoderInput& source) {
+    pass.source = source;
+    return pass;
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "adamw.hpp"
@@ -20,9 +21,10 @@ void round_to(float* x, const Doubles& numbers) { std::copy(numbers.begin(), num
 
 double loss_and_gradients(::Model& model, const Activations& activations, const Batch& batch, LossScale scale,
                           const Dropout& dropout, Observer*) {
-  Model<double> book(model, batch.B, batch.T, dropout);
+  const auto made = std::make_unique<Model<double>>(model, batch.B, batch.T, dropout, true, batch.encoder);
+  Model<double>& book = *made;
   float* gradients = model.gradients.get();
-  double* wide = book.pass.g.numbers.data();  // in the layout of the weights
+  double* wide = book.g.numbers.data();  // in the layout of the weights
   for (const TensorSpec& spec : model.table)
     if (spec.gradient != kNoGradient)
       std::copy_n(gradients + spec.gradient, spec.size(), wide + spec.offset);
@@ -31,10 +33,14 @@ double loss_and_gradients(::Model& model, const Activations& activations, const 
   for (const TensorSpec& spec : model.table)
     if (spec.gradient != kNoGradient)
       std::copy_n(wide + spec.offset, spec.size(), gradients + spec.gradient);
-  for (size_t l = 0; l < book.blocks.size(); ++l)
-    for (const size_t expert : book.blocks[l].ffn.experts.routed.chosen)
-      ++model.load[l * size_t(model.config.experts) + expert];
-  round_to(model.weights.get(), book.pass.p.numbers);  // changed only by the running statistics of BatchNorm
+  size_t layer = 0;
+  for (const Stack<double>* stack : {&book.encoder, &book.stack})
+    for (const Block<double>& block : stack->blocks) {
+      for (const size_t expert : block.ffn.experts.routed.chosen)
+        ++model.load[layer * size_t(model.config.experts) + expert];
+      ++layer;
+    }
+  round_to(model.weights.get(), book.p.numbers);  // changed only by the running statistics of BatchNorm
   // The caller looks in `activations` for the tensor that is not finite; the fast forward pass fills them.
   if (!std::isfinite(loss)) model_loss(model, activations, batch);
   return loss;

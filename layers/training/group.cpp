@@ -25,10 +25,12 @@ std::vector<Lanes> subtrees(Lanes range) {
 
 std::vector<Bucket> buckets_of(const std::vector<TensorSpec>& table) {
   std::vector<Bucket> buckets;
-  bool seen_layers = false;
+  int layers = 0;  // of all stacks
+  for (const TensorSpec& spec : table) layers = std::max(layers, spec.layer + 1);
+  int layer = kOutside;
   for (const TensorSpec& spec : table) {
-    seen_layers |= spec.layer != kOutside;
-    const int layer = seen_layers && spec.layer == kOutside ? kAfterLayers : spec.layer;
+    if (spec.layer != kOutside) layer = spec.layer;
+    else if (layers > 0 && layer + 1 == layers) layer = kAfterLayers;  // otherwise the ends of two stacks meet here
     if (!spec.trained) continue;
     if (buckets.empty() || buckets.back().layer != layer) buckets.push_back({layer, {}});
     buckets.back().table.push_back(spec);
