@@ -36,16 +36,14 @@ size_t size_of_logits(const Config& config, int B, int T) {
 }
 
 // The first batch of the validation text. It is smaller if the text has fewer than `batch` rows.
-struct FirstBatch : RowBatch {
-  FirstBatch(const Dataset& data, int batch, int T)
-      : RowBatch(fill_rows(data, data.val, 0, std::min(batch, static_cast<int>(data.val.size())), T)) {}
-  Batch batch() const { return {tokens.data(), targets.data(), B, T, begins_or_null()}; }
-};
+RowBatch first_batch(const Dataset& data, int batch, int T) {
+  return fill_rows(data, data.val, 0, std::min(batch, static_cast<int>(data.val.size())), T);
+}
 
 // Writes the logits (B,T,V) of the first batch.
 void write_logits(const std::string& path, const Model& model, const Activations& activations, const Dataset& data,
                   int batch) {
-  const FirstBatch first(data, batch, validation_length(model, data));
+  const RowBatch first = first_batch(data, batch, validation_length(model, data));
   const Buffer logits = allocate(size_of_logits(model.config, first.B, first.T));
   batch_logits(logits.get(), model, activations, first.batch());
   write_npy(path, {uint64_t(first.B), uint64_t(first.T), uint64_t(model.config.vocab_size)}, logits.get());
@@ -53,7 +51,7 @@ void write_logits(const std::string& path, const Model& model, const Activations
 
 // Writes the gradients of the first batch's mean loss, without dropout, for every tensor that is trained.
 void write_gradients(const std::string& path, const Model& model, const Dataset& data, int batch) {
-  const FirstBatch first(data, batch, validation_length(model, data));
+  const RowBatch first = first_batch(data, batch, validation_length(model, data));
   Model copy(model.config);
   std::copy_n(model.weights.get(), model.floats, copy.weights.get());
   const auto targets = std::count_if(first.targets.begin(), first.targets.end(), [](int t) { return t != kIgnore; });

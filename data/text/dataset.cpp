@@ -11,6 +11,7 @@
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
+#include "layers/model/model.hpp"
 
 namespace {
 
@@ -255,6 +256,12 @@ RowBatch empty_rows(const Dataset& data, int B, int T) {
 }
 
 }  // namespace
+
+Batch RowBatch::batch() const {
+  const auto or_null = [](const std::vector<int>& numbers) { return numbers.empty() ? nullptr : numbers.data(); };
+  return {tokens.data(), targets.data(), B, T, or_null(begins),
+          {or_null(encoder.tokens), encoder.T, or_null(encoder.begins), or_null(encoder.from), or_null(encoder.to)}};
+}
 
 RowBatch draw_batch(const Dataset& data, int B, int T, const StepRows& step, uint64_t first) {
   RowBatch rows = empty_rows(data, B, T);

@@ -15,6 +15,8 @@
 #include "rows.hpp"
 #include "tokens.hpp"
 
+struct Batch;  // layers/model/model.hpp
+
 // What fills a row of T tokens: a window of the stream, several documents that do not see each other, or one document.
 enum class Packing { stream, documents, padded };
 
@@ -78,7 +80,7 @@ struct RowBatch {
   std::vector<int> tokens, targets, begins;
   EncoderRows encoder = {};
 
-  const int* begins_or_null() const { return begins.empty() ? nullptr : begins.data(); }
+  Batch batch() const;  // points to these numbers
 };
 
 // Draws B rows of T, from row `first` on.

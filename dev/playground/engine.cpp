@@ -266,7 +266,7 @@ double engine_validate() {
   double nats = 0, counted = 0;
   for (size_t first = 0; first < wanted; first += B) {
     const RowBatch batch = fill_rows(r.data, rows, first, B, T);
-    nats += model_loss(r.model(), r.state.activations, {batch.tokens.data(), batch.targets.data(), B, T});
+    nats += model_loss(r.model(), r.state.activations, batch.batch());
     counted += static_cast<double>(
         std::count_if(batch.targets.begin(), batch.targets.end(), [](int target) { return target != kIgnore; }));
   }
