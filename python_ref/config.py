@@ -79,6 +79,9 @@ class Config:
     embedding_scale: float = 1.0  # factor on the token embedding
     logit_scale: float = 1.0  # before the cap
     logit_cap: float = 0.0  # c·tanh(l/c) on the logits; 0 is off
+    lora: int = 0  # rank of low-rank adapters, which alone train; 0: none
+    lora_alpha: float = 16.0
+    lora_on: str = "q,v"  # matrices with adapters
     stream_mix: bool = False  # x ← a·x + b·x0 before each block
     skip_scale: Optional[float] = None  # α; None: the default of the placement
     branch_scale: float = 1.0  # factor on what a branch adds to the stream

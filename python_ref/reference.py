@@ -759,6 +759,10 @@ PAIRS = {  # options, rows
         | {"embedding-norm": True, "stream-mix": True, "logit-cap": 2.0},
         PACKED,
     ),
+    "lora": (
+        PAIRS_GPT | {"placement": "post", "lora": 2, "lora-alpha": 3.0, "lora-on": "q,k,v,o,up,down"},
+        PADDED,
+    ),
     "experts": (
         PAIRS_LLAMA | {"placement": "pre", "experts": 4, "experts-per-token": 2, "router-loss": 0.1}, PACKED,
     ),
@@ -844,10 +848,14 @@ class Batch:
         return model.loss(p, c, self.tokens, self.targets)
 
 
+def trains(c, name):
+    return ".lora_" in name if c.lora else Parameters.trains(name)
+
+
 def ten_steps(c, values, batches, adam, dtype=torch.float64):
     """-> losses, gradient norms, and the gradients of step 0 with their uncancelled terms."""
     p = Parameters(
-        {n: torch.tensor(v, dtype=dtype, requires_grad=Parameters.trains(n)) for n, v in values.items()}
+        {n: torch.tensor(v, dtype=dtype, requires_grad=trains(c, n)) for n, v in values.items()}
     )
     adamw = optimizer.adamw(
         p.trained().values(), adam["lr"], adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"]

@@ -52,9 +52,7 @@ def crosses(name):
 def declare(name, c):
     out = c.heads * c.head_dim
     width = {"q": out, "k": c.kv_heads * c.head_dim, "v": c.kv_heads * c.head_dim}
-    rows = [(f"{name}.{part}.weight", (w, c.channels)) for part, w in width.items()]
-    if c.qkv_bias:
-        rows += [(f"{name}.{part}.bias", (w,)) for part, w in width.items()]
+    rows = linear.declare(name, c, width, c.channels, c.qkv_bias)
     rows += declare_qk_norm(name, c)
     if c.value_residual == "learned" and name != "block.0.attention" and not crosses(name):
         rows += mix.declare(f"{name}.value_mix")
@@ -65,8 +63,7 @@ def declare(name, c):
     rows += [(f"{name}.head_scale.gain", (c.heads,))] if c.head_scale else []
     rows += [(f"{name}.sinks", (c.heads,))] if c.attention_sinks and not crosses(name) else []
     rows += residual.norm_rows(name, c, "norm_inner", out)
-    rows += [(f"{name}.o.weight", (c.channels, out))]
-    return rows + [(f"{name}.o.bias", (c.channels,))] if c.o_bias else rows
+    return rows + linear.declare(name, c, {"o": c.channels}, out, c.o_bias)
 
 
 def declare_qk_norm(name, c):

@@ -12,12 +12,9 @@ def declare_ffn(name, c):
     if c.experts:
         return moe.declare(name, c)
     inputs = ["gate", "up"] if c.gated else ["up"]
-    rows = [(f"{name}.{part}.weight", (c.hidden, c.channels)) for part in inputs]
-    if c.bias:
-        rows += [(f"{name}.{part}.bias", (c.hidden,)) for part in inputs]
+    rows = linear.declare(name, c, dict.fromkeys(inputs, c.hidden), c.channels, c.bias)
     rows += residual.norm_rows(name, c, "norm_inner", c.hidden)
-    rows += [(f"{name}.down.weight", (c.channels, c.hidden))]
-    return rows + [(f"{name}.down.bias", (c.channels,))] if c.bias else rows
+    return rows + linear.declare(name, c, {"down": c.channels}, c.hidden, c.bias)
 
 
 def declare(name, c):

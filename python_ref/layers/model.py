@@ -71,6 +71,7 @@ def encode(p, c):
 
 
 def logits(p, c, tokens):
+    p.lora_alpha = c.lora_alpha
     x = stack(p, c, tokens, encode(p, c) if c.encoder else None)
     if c.head_transform:  # BERT
         x = linear.apply(p, x, "head.transform.weight", "head.transform.bias")

@@ -34,6 +34,7 @@ class Parameters(dict):
     training = True
     begins = None  # (B,T) where in its row the example of each token begins; None: every row is one example
     source = None  # a Source
+    lora_alpha = 1.0
     whole = {}  # in an encoder's view, a tensor's name in the table
 
     @staticmethod
@@ -42,18 +43,18 @@ class Parameters(dict):
         return not name.endswith((".running_mean", ".running_var"))
 
     def trained(self):
-        return {name: tensor for name, tensor in self.items() if self.trains(name)}
+        return {name: tensor for name, tensor in self.items() if tensor.requires_grad}
 
     def encoder(self):
         names = {n.removeprefix(ENCODER): n for n in self if n.startswith(ENCODER) or shared(n)}
         view = Parameters({short: self[name] for short, name in names.items()})
         view.terms, view.losses, view.training, view.whole = self.terms, self.losses, self.training, names
-        view.begins = self.source.begins
+        view.begins, view.lora_alpha = self.source.begins, self.lora_alpha
         return view
 
     def watch(self, y, uncancelled):
         """Calls uncancelled(dy) -> [(name, Σ|terms|), ...] in the backward pass."""
-        if self.terms is None:
+        if self.terms is None or not y.requires_grad:
             return
 
         def hook(dy):
