@@ -88,7 +88,7 @@ void print_text(const Measured& m, const Dataset& data) {
               format_count(tokens / m.seconds).c_str());
   if (m.answers.all > 0)
     std::printf("%lld of %s exact (%.1f %%): greedy decoding writes them\n", static_cast<long long>(m.answers.exact),
-                counted(static_cast<double>(m.answers.all), "answer").c_str(),
+                counted(static_cast<double>(m.answers.all), data.has_sources ? "target" : "answer").c_str(),
                 100. * static_cast<double>(m.answers.exact) / static_cast<double>(m.answers.all));
 }
 
@@ -119,6 +119,7 @@ void run_eval(const EvalOptions& options) {
   // Documents end, and conversations are written, as they were in training.
   TextFiles files = options;
   if (!files.chat) files.chat = header.options.chat;
+  files.reads_pairs = header.options.reads_pairs;
   if (options.context > model.config.context)
     throw std::invalid_argument("--context " + std::to_string(options.context) + " is above the model's, " +
                                 std::to_string(model.config.context));
@@ -138,7 +139,8 @@ void run_eval(const EvalOptions& options) {
   catch_interrupts();
   const double loss = evaluate_with_progress(model, activations, data, options.batch, 0);
   const double seconds = clock.seconds();
-  const Answers answers = data.counted.size() > 0 ? count_answers(model, activations, data) : Answers();
+  const bool has_answers = data.counted.size() > 0 || data.has_sources;
+  const Answers answers = has_answers ? count_answers(model, activations, data) : Answers();
   if (interrupted()) throw std::runtime_error("stopped before the whole text was read: nothing was measured");
   if (!std::isfinite(loss)) throw std::runtime_error("the loss of " + path + " is not finite: its training diverged");
   const Measured m{name, header.step, loss, seconds, answers};
