@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 import transformers as hf
+from transformers.models.t5.modeling_t5 import T5Attention
 
 from config import Config
 from huggingface import double
@@ -232,9 +233,19 @@ def check(name, case):
     assert all(size or n.endswith(".k.bias") for n, size in sizes.items())  # softmax does not see a key's bias
 
 
+def check_buckets():
+    T = 300
+    place = torch.arange(T)
+    for count, farthest in (32, 128), (32, 256), (8, 7), (6, 9), (5, 3), (64, 100):
+        for both in True, False:
+            theirs = T5Attention._relative_position_bucket(place - place[:, None], both, count, farthest)
+            assert torch.equal(position.buckets(T, count, farthest, both), theirs), (count, farthest, both)
+
+
 if __name__ == "__main__":
     hf.logging.set_verbosity_error()
     torch.manual_seed(1)
+    check_buckets()
     with double():
         for name, case in MODELS.items():
             check(name, case)

@@ -376,6 +376,70 @@ def packed_attention_cases(out):
         case.close()
 
 
+def cross_attention_cases(out):
+    """Query t of row b sees the keys from[b,t], ..., to[b,t] - 1, or none."""
+    for name, rows, lengths, H, KV, D, cap, scale in [
+        ("small", ([(3, 4), (2, 1)], [(5, 5)], [(1, 2)]), (7, 6), 4, 2, 6, 0, 0.4),
+        ("tiles", ([(64, 66), (70, 63)], [(129, 3), (1, 127)]), (134, 130), 2, 1, 4, 0, 0.5),
+        ("capped", ([(9, 70)], [(2, 3), (6, 60)]), (10, 70), 3, 1, 5, 1.5, 0.75),
+    ]:
+        (S, T), B = lengths, len(rows)
+        case = Case(out, "cross_attention", name, B=B, T=T, S=S, H=H, KV=KV, D=D, cap=cap, scale=scale)
+        _, _, first, end = places_of(rows, S, T)
+        first, end = case.ints("from", first), case.ints("to", end)
+        q = case.normal("q", B, T, H, D, deviation=1.5)
+        k, v = (case.normal(part, B, S, KV, D, deviation=1.5) for part in "kv")
+        dout = case.normal("dout", B, T, H * D)
+        place = torch.arange(S)
+        seen = (first[..., None] <= place) & (place < end[..., None])
+        y = attention.forward(q, k, v, attention.cross_weights, seen=seen, scale=scale, cap=cap)
+        if not cap:
+            some = seen.any(-1)
+            heads = (u.transpose(1, 2) for u in (q, k, v))
+            mask = (seen | ~some[..., None])[:, None]
+            theirs = F.scaled_dot_product_attention(*heads, attn_mask=mask, scale=scale, enable_gqa=True)
+            theirs = theirs.transpose(1, 2).flatten(2) * some[..., None]
+            same(y, theirs)
+            for ours, wanted in zip(gradients(y, dout, q, k, v), gradients(theirs, dout, q, k, v)):
+                same(ours, wanted)
+        case.expect(out=y)
+        for part, gradient in zip("qkv", gradients(y, dout, q, k, v)):
+            case.gradient(f"d{part}", gradient)
+        case.close()
+
+
+def relative_attention_cases(out):
+    """T5's buckets. `buckets` are those of the distances i - j from 1 - T to T - 1."""
+    for name, rows, H, KV, D, count, farthest, bidirectional in [
+        ("t5-encoder", ([7, 123], [130]), 2, 1, 4, 32, 128, True),
+        ("t5-decoder", ([130],), 2, 2, 4, 32, 128, False),
+        ("few", ([4, 9], [13]), 3, 1, 6, 6, 9, True),
+        ("few-causal", ([4, 9], [13]), 4, 2, 5, 5, 7, False),
+    ]:
+        B, T, scale = len(rows), sum(rows[0]), 0.5
+        numbers = {"buckets": count, "distance": farthest, "bidirectional": int(bidirectional), "scale": scale}
+        case = Case(out, "relative_attention", name, B=B, T=T, H=H, KV=KV, D=D, **numbers)
+        begins = case.ints("begins", begins_of(*rows))
+        qkv, table = case.normal("qkv", B, T, (H + 2 * KV) * D), case.normal("table", count, H)
+        dout = case.normal("dout", B, T, H * D)
+        buckets = position.buckets(T, count, farthest, bidirectional)
+        case.ints("buckets", torch.cat([buckets[0].flip(0)[:-1], buckets[:, 0]]))
+        relative = table[buckets].permute(2, 0, 1).expand(B, -1, -1, -1)
+        options = {"scale": scale, "relative": relative, "bidirectional": bidirectional, "begins": begins}
+        y = attention.forward_qkv(qkv, H, KV, D, **options)
+        q, k, v = (u.unflatten(-1, (-1, D)).transpose(1, 2) for u in qkv.split([H * D, KV * D, KV * D], -1))
+        seen = begins[:, :, None] == begins[:, None, :]
+        mask = relative.masked_fill(~(seen if bidirectional else seen.tril())[:, None], -math.inf)
+        theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
+        same(y, theirs.transpose(1, 2).flatten(2))
+        case.expect(out=y)
+        dqkv, dtable, dscores = gradients(y, dout, qkv, table, relative)
+        terms = torch.zeros_like(table).index_add(0, buckets.flatten(), dscores.abs().sum(0).flatten(1).T)
+        case.gradient("dqkv", dqkv)
+        case.gradient("dtable", dtable, terms)
+        case.close()
+
+
 def activation_cases(out):
     theirs = {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
     theirs |= {"relu2": lambda x: F.relu(x).square()}
@@ -908,7 +972,7 @@ def draw_rows(case, c, B, ignored):
     return {"tokens": tokens}, [Batch(batch[:, :-1], batch[:, 1:]) for batch in torch.from_numpy(tokens)]
 
 
-def places_of(rows):
+def places_of(rows, S, T):
     """-> begins (B,T), source begins (B,S), source_from and source_to (B,T). Padding is an example of its own, and a
     target that is padding sees no source."""
     begins, first, end = (np.zeros((len(rows), T), np.int32) for _ in range(3))
@@ -929,7 +993,7 @@ def draw_pairs(case, c, rows):
     B = len(rows)
     orders = [[rows[(row + step) % B] for row in range(B)] for step in range(10)]
     names = "begins", "source_begins", "source_from", "source_to"
-    arrays = {name: np.stack(x) for name, x in zip(names, zip(*map(places_of, orders)))}
+    arrays = {name: np.stack(x) for name, x in zip(names, zip(*(places_of(order, S, T) for order in orders)))}
     for name, length in ("tokens", T), ("targets", T), ("source", S):
         arrays[name] = case.random.integers(0, c.vocab_size, (10, B, length)).astype(np.int32)
     arrays["targets"][arrays["source_from"] == arrays["source_to"]] = -1
@@ -1096,6 +1160,7 @@ WRITERS = {
     "attention": attention_cases, "wiring": wiring_cases, "scores": scores_cases, "activation": activation_cases,
     "cross_entropy": cross_entropy_cases,
     "optimizer": optimizer_cases, "model": model_cases, "packed_attention": packed_attention_cases,
+    "cross_attention": cross_attention_cases, "relative_attention": relative_attention_cases,
     "packed": packed_cases, "diagnostics": diagnostics_cases, "pairs": pairs_cases,
 }  # fmt: skip
 
