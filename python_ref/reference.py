@@ -777,12 +777,11 @@ MODELS = {
         | {"block": "parallel", "experts": 4, "experts-per-token": 2, "shared-experts": 2},
     }.items()
 }  # fmt: skip
-# Encoder-decoder models. S and T are the lengths of rows of sources and of targets. A row holds pairs of these lengths,
-# and padding after them.
-S, T = 10, 12
-WHOLE = [(S, T)], [(S, T)], [(S, T)]
-PADDED = [(S, T)], [(7, 9)], [(2, 5)]
-PACKED = [(3, 5), (4, 2), (2, 4)], [(S, T)], [(1, 6), (5, 3)]
+# Encoder-decoder models. A row holds pairs of these lengths, source and target, and padding after them.
+LONGEST = 10, 12
+WHOLE = [LONGEST], [LONGEST], [LONGEST]
+PADDED = [LONGEST], [(7, 9)], [(2, 5)]
+PACKED = [(3, 5), (4, 2), (2, 4)], [LONGEST], [(1, 6), (5, 3)]
 PAIRS_GPT = TINY_GPT | {"context": 13, "objective": "pairs", "encoder-layers": 2, "norm": "layernorm"}
 PAIRS_LLAMA = TINY_LLAMA | {"context": 13, "objective": "pairs", "encoder-layers": 2, "norm": "rmsnorm"}
 T5 = PAIRS_LLAMA | {
@@ -990,7 +989,7 @@ def places_of(rows, S, T):
 
 def draw_pairs(case, c, rows):
     """-> arrays of ten batches of such rows, in another order in each, and the batches"""
-    B = len(rows)
+    B, (S, T) = len(rows), LONGEST
     orders = [[rows[(row + step) % B] for row in range(B)] for step in range(10)]
     names = "begins", "source_begins", "source_from", "source_to"
     arrays = {name: np.stack(x) for name, x in zip(names, zip(*(places_of(order, S, T) for order in orders)))}
