@@ -1,7 +1,7 @@
 """The configuration of a model: the options of `train_gpt train` that describe it, resolved and checked."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Optional
 
 from layers import activation, norm, residual
@@ -22,7 +22,11 @@ class Config:
     block: str = "sequential"  # sequential | parallel | parallel-shared
     streams: int = 4  # residual streams under hyper, hyper-static and mhc
     mix_fraction: float = 0.25  # share of the blocks that are Post-LN under mix-ln, from the first
-    layers: int = 4
+    layers: int = 4  # of the decoder if there are two stacks
+    encoder_layers: int = 0  # blocks of an encoder, which the decoder reads by cross attention; 0: none
+    encoder_placement: str = "same"  # as `placement`, or another
+    encoder_norm: str = "same"
+    decoder_layers: int = 0  # of the decoder that reads this stack; only in `encoder`
     heads: int = 4
     kv_heads: int = 0  # 0: as many as heads
     head_dim: int = 0  # 0: channels / heads
@@ -31,7 +35,7 @@ class Config:
     hidden: int = 0  # 0: 4 C, or 8/3 C rounded up to a multiple of 32 if gated
     context: int = 256
     vocab_size: int = 0
-    objective: str = "lm"  # lm | mlm
+    objective: str = "lm"  # lm | mlm | pairs
     attention: str = "objective"  # objective | causal | bidirectional
     token_types: int = 0  # the first is added to every token
     head_transform: bool = False  # a linear layer, the activation and a norm before the classifier
@@ -42,7 +46,9 @@ class Config:
     router_logit_bias: bool = False
     router_loss: float = 0.01  # weight of the load-balancing loss
     router_z_loss: float = 0.0
-    position: str = "learned"  # learned | sinusoidal | rope | alibi | none
+    position: str = "learned"  # learned | sinusoidal | rope | alibi | relative | none
+    relative_buckets: int = 32
+    relative_distance: int = 128  # from here on, distances share the last bucket
     rope_theta: float = 10000.0
     rope_fraction: float = 1.0  # share of each head that RoPE rotates
     rope_layers: str = "all"  # "all", "none", "3 of 4", "last 1 of 2" or "0,4,8": see layers/layer_set.py
@@ -73,11 +79,18 @@ class Config:
     embedding_scale: float = 1.0  # factor on the token embedding
     logit_scale: float = 1.0  # before the cap
     logit_cap: float = 0.0  # c·tanh(l/c) on the logits; 0 is off
+    lora: int = 0  # rank of low-rank adapters, which alone train; 0: none
+    lora_alpha: float = 16.0
+    lora_on: str = "q,v"  # matrices with adapters
     stream_mix: bool = False  # x ← a·x + b·x0 before each block
     skip_scale: Optional[float] = None  # α; None: the default of the placement
     branch_scale: float = 1.0  # factor on what a branch adds to the stream
 
+    encoder = None  # the Config of the encoder, if there is one
+
     def __post_init__(self):
+        if self.encoder_layers:
+            self.encoder = self.of_encoder()
         self.placement = residual.ALIASES.get(self.placement, self.placement)
         placement = residual.PLACEMENTS[self.placement]
         if self.norm_bias is None:
@@ -85,14 +98,14 @@ class Config:
         if self.final_norm is None:
             self.final_norm = placement.final_norm
         if self.skip_scale is None:
-            self.skip_scale = placement.skip(self.layers)
+            self.skip_scale = placement.skip(self.depths)
         if self.placement.startswith("hybridnorm") and self.qk_norm == "none":
             self.qk_norm = "qkv"
         if self.head_scale is None:
             self.head_scale = self.placement == "normformer"
         self.embedding_channels = self.embedding_channels or self.channels
         if self.attention == "objective":
-            self.attention = "causal" if self.objective == "lm" else "bidirectional"
+            self.attention = "bidirectional" if self.objective == "mlm" else "causal"
         self.kv_heads = self.kv_heads or self.heads
         self.head_dim = self.head_dim or self.channels // self.heads
         if self.qkv_bias is None:
@@ -111,13 +124,26 @@ class Config:
         assert self.norm in norm.KINDS, self.norm
         assert self.norm in ("layernorm", "rmsnorm") or self.norm_gain and not self.norm_unit_offset, self.norm
         assert not self.norm_bias or self.norm != "scalenorm"
-        assert self.position in ("learned", "sinusoidal", "rope", "alibi", "none"), self.position
+        assert self.position in ("learned", "sinusoidal", "rope", "alibi", "relative", "none"), self.position
         assert self.activation in activation.FORWARD | activation.GATE, self.activation
         assert self.qk_norm in ("none", "head", "full", "qkv"), self.qk_norm
         assert self.output_gate in ("none", "headwise", "elementwise"), self.output_gate
         assert self.value_residual in ("none", "fixed", "learned"), self.value_residual
         assert self.block in ("sequential", "parallel", "parallel-shared"), self.block
         assert self.heads % self.kv_heads == 0
+        assert self.block == "sequential" or not self.encoder
+
+    def of_encoder(self):
+        """Every choice is the decoder's, except those that are named for the encoder. What is open follows from them.
+        """
+        own = {"layers": self.encoder_layers, "decoder_layers": self.layers, "attention": "bidirectional"}
+        named = {"placement": self.encoder_placement, "norm": self.encoder_norm}
+        own |= {name: value for name, value in named.items() if value != "same"}
+        return Config(**asdict(self) | own | {"encoder_layers": 0})
+
+    @property
+    def depths(self):
+        return residual.Depths(self.layers, self.encoder_layers, self.decoder_layers)
 
     @property
     def gated(self):

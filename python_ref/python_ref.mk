@@ -1,7 +1,7 @@
 # The PyTorch reference, and exchanges with other programs. Python's packages are installed here and in the folders that
 # need more.
 EXCHANGES := check-formats check-gguf check-tokenizers
-NO_COMPILER += venv .venv/% build/oldest/% reference reference-huggingface check-pages check-markdown
+NO_COMPILER += venv .venv/% build/oldest/% reference reference-huggingface check-pages check-pairs check-markdown
 
 reference: venv  ## write test/reference/*.npy with PyTorch
 	@$(PYTHON) python_ref/reference.py $(ARGS)
@@ -20,6 +20,9 @@ check-pages: venv  ## run the PyTorch lines of the pages, and compare them with 
 
 check-markdown: .venv/.markdown  ## check links, tables, formulas and sections of the pages
 	@$(PYTHON) python_ref/check_markdown.py
+
+check-pairs: .venv/.huggingface  ## compare encoder-decoder models of the PyTorch twin with those of transformers
+	@$(PYTHON) python_ref/check_pairs.py
 
 curves: venv build/train_gpt $(DATA_WRITTEN)  ## train beside PyTorch on DATA, compare the losses
 	@$(PYTHON) python_ref/curves.py --binary build/train_gpt --data $(call files,$(DATA)) --out build/curves $(ARGS)

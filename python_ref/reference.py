@@ -11,7 +11,10 @@ import argparse
 import json
 import math
 import zlib
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Optional
 
 import numpy as np
 import torch
@@ -21,7 +24,7 @@ from config import Config
 from files import write_array, write_json
 from layers import activation, attention, cross_entropy, diagnostics, embedding, linear
 from layers import model, norm, optimizer, position, residual
-from layers.parameters import Parameters
+from layers.parameters import ENCODER, Parameters, Source
 
 torch.set_num_threads(1)  # a fixed order of summation
 
@@ -373,6 +376,70 @@ def packed_attention_cases(out):
         case.close()
 
 
+def cross_attention_cases(out):
+    """Query t of row b sees the keys from[b,t], ..., to[b,t] - 1, or none."""
+    for name, rows, lengths, H, KV, D, cap, scale in [
+        ("small", ([(3, 4), (2, 1)], [(5, 5)], [(1, 2)]), (7, 6), 4, 2, 6, 0, 0.4),
+        ("tiles", ([(64, 66), (70, 63)], [(129, 3), (1, 127)]), (134, 130), 2, 1, 4, 0, 0.5),
+        ("capped", ([(9, 70)], [(2, 3), (6, 60)]), (10, 70), 3, 1, 5, 1.5, 0.75),
+    ]:
+        (S, T), B = lengths, len(rows)
+        case = Case(out, "cross_attention", name, B=B, T=T, S=S, H=H, KV=KV, D=D, cap=cap, scale=scale)
+        _, _, first, end = places_of(rows, S, T)
+        first, end = case.ints("from", first), case.ints("to", end)
+        q = case.normal("q", B, T, H, D, deviation=1.5)
+        k, v = (case.normal(part, B, S, KV, D, deviation=1.5) for part in "kv")
+        dout = case.normal("dout", B, T, H * D)
+        place = torch.arange(S)
+        seen = (first[..., None] <= place) & (place < end[..., None])
+        y = attention.forward(q, k, v, attention.cross_weights, seen=seen, scale=scale, cap=cap)
+        if not cap:
+            some = seen.any(-1)
+            heads = (u.transpose(1, 2) for u in (q, k, v))
+            mask = (seen | ~some[..., None])[:, None]
+            theirs = F.scaled_dot_product_attention(*heads, attn_mask=mask, scale=scale, enable_gqa=True)
+            theirs = theirs.transpose(1, 2).flatten(2) * some[..., None]
+            same(y, theirs)
+            for ours, wanted in zip(gradients(y, dout, q, k, v), gradients(theirs, dout, q, k, v)):
+                same(ours, wanted)
+        case.expect(out=y)
+        for part, gradient in zip("qkv", gradients(y, dout, q, k, v)):
+            case.gradient(f"d{part}", gradient)
+        case.close()
+
+
+def relative_attention_cases(out):
+    """T5's buckets. `buckets` are those of the distances i - j from 1 - T to T - 1."""
+    for name, rows, H, KV, D, count, farthest, bidirectional in [
+        ("t5-encoder", ([7, 123], [130]), 2, 1, 4, 32, 128, True),
+        ("t5-decoder", ([130],), 2, 2, 4, 32, 128, False),
+        ("few", ([4, 9], [13]), 3, 1, 6, 6, 9, True),
+        ("few-causal", ([4, 9], [13]), 4, 2, 5, 5, 7, False),
+    ]:
+        B, T, scale = len(rows), sum(rows[0]), 0.5
+        numbers = {"buckets": count, "distance": farthest, "bidirectional": int(bidirectional), "scale": scale}
+        case = Case(out, "relative_attention", name, B=B, T=T, H=H, KV=KV, D=D, **numbers)
+        begins = case.ints("begins", begins_of(*rows))
+        qkv, table = case.normal("qkv", B, T, (H + 2 * KV) * D), case.normal("table", count, H)
+        dout = case.normal("dout", B, T, H * D)
+        buckets = position.buckets(T, count, farthest, bidirectional)
+        case.ints("buckets", torch.cat([buckets[0].flip(0)[:-1], buckets[:, 0]]))
+        relative = table[buckets].permute(2, 0, 1).expand(B, -1, -1, -1)
+        options = {"scale": scale, "relative": relative, "bidirectional": bidirectional, "begins": begins}
+        y = attention.forward_qkv(qkv, H, KV, D, **options)
+        q, k, v = (u.unflatten(-1, (-1, D)).transpose(1, 2) for u in qkv.split([H * D, KV * D, KV * D], -1))
+        seen = begins[:, :, None] == begins[:, None, :]
+        mask = relative.masked_fill(~(seen if bidirectional else seen.tril())[:, None], -math.inf)
+        theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, enable_gqa=True)
+        same(y, theirs.transpose(1, 2).flatten(2))
+        case.expect(out=y)
+        dqkv, dtable, dscores = gradients(y, dout, qkv, table, relative)
+        terms = torch.zeros_like(table).index_add(0, buckets.flatten(), dscores.abs().sum(0).flatten(1).T)
+        case.gradient("dqkv", dqkv)
+        case.gradient("dtable", dtable, terms)
+        case.close()
+
+
 def activation_cases(out):
     theirs = {"gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
     theirs |= {"relu2": lambda x: F.relu(x).square()}
@@ -710,6 +777,67 @@ MODELS = {
         | {"block": "parallel", "experts": 4, "experts-per-token": 2, "shared-experts": 2},
     }.items()
 }  # fmt: skip
+# Encoder-decoder models. A row holds pairs of these lengths, source and target, and padding after them.
+LONGEST = 10, 12
+WHOLE = [LONGEST], [LONGEST], [LONGEST]
+PADDED = [LONGEST], [(7, 9)], [(2, 5)]
+PACKED = [(3, 5), (4, 2), (2, 4)], [LONGEST], [(1, 6), (5, 3)]
+PAIRS_GPT = TINY_GPT | {"context": 13, "objective": "pairs", "encoder-layers": 2, "norm": "layernorm"}
+PAIRS_LLAMA = TINY_LLAMA | {"context": 13, "objective": "pairs", "encoder-layers": 2, "norm": "rmsnorm"}
+T5 = PAIRS_LLAMA | {
+    "placement": "pre", "position": "relative", "relative-buckets": 8, "relative-distance": 9, "attention-scale": 1.0,
+    "activation": "geglu-tanh", "norm-eps": 1e-6,
+}  # fmt: skip
+PAIRS = {  # options, rows
+    "plain": (PAIRS_GPT | {"placement": "pre"}, WHOLE),
+    "transformer": (
+        PAIRS_GPT | {"placement": "post", "position": "sinusoidal", "activation": "relu", "embedding-scale": 2.5},
+        PADDED,
+    ),
+    "packed": (PAIRS_GPT | {"placement": "pre"}, PACKED),
+    "bart": (
+        PAIRS_GPT | {"placement": "post", "embedding-norm": True, "activation": "gelu", "head-bias": True}, PADDED,
+    ),
+    "t5": (T5 | {"kv-heads": 1, "logit-scale": 0.4, "tied": True}, PADDED),
+    "t5-packed": (T5 | {"encoder-layers": 1, "activation": "relu", "relative-buckets": 6}, PACKED),
+    "deepnorm-3-2": (PAIRS_GPT | {"placement": "deepnorm", "encoder-layers": 3}, PADDED),
+    "other-encoder": (
+        PAIRS_GPT | {"placement": "pre", "encoder-placement": "sandwich", "encoder-norm": "rmsnorm", "layers": 1},
+        PADDED,
+    ),
+    "encoder-of-streams": (
+        PAIRS_LLAMA | {"placement": "post", "encoder-placement": "mhc", "streams": 3, "norm-eps": LARGE_EPS}, PACKED,
+    ),
+    "all-of-attention": (
+        PAIRS_LLAMA | {"placement": "pre", "heads": 4, "qk-norm": "head", "head-scale": True, "window": 4}
+        | {"output-gate": "elementwise", "value-residual": "learned", "attention-sinks": True, "attention-cap": 1.5},
+        PACKED,
+    ),
+    "qk-norm-full": (
+        PAIRS_GPT | {"placement": "pre", "qk-norm": "full", "output-gate": "headwise", "position": "alibi"}, PADDED,
+    ),
+    "capped": (PAIRS_GPT | {"placement": "pre", "position": "none", "attention-cap": 1.5, "bias": True}, PADDED),
+    "narrow": (
+        PAIRS_LLAMA | {"placement": "sandwich", "embedding-channels": 5, "token-types": 2, "tied": True}
+        | {"embedding-norm": True, "stream-mix": True, "logit-cap": 2.0},
+        PACKED,
+    ),
+    "lora": (
+        PAIRS_GPT | {"placement": "post", "lora": 2, "lora-alpha": 3.0, "lora-on": "q,k,v,o,up,down"},
+        PADDED,
+    ),
+    "experts": (
+        PAIRS_LLAMA | {"placement": "pre", "experts": 4, "experts-per-token": 2, "router-loss": 0.1}, PACKED,
+    ),
+} | {
+    placement: (
+        (PAIRS_LLAMA if i % 2 or "hybrid" in placement else PAIRS_GPT)
+        | {"placement": placement, "mix-fraction": 0.5, "streams": 3}
+        | ({"norm-eps": LARGE_EPS} if residual.PLACEMENTS[placement].streams else {}),
+        PADDED,
+    )
+    for i, placement in enumerate(p for p in residual.PLACEMENTS if p not in ("glm-deepnorm", "keel"))
+}  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
 TINY_CLIP = 0.2  # low enough that some steps are clipped; their gradients are smaller
 KEY_BIASES = ".k.bias", ".k_norm.bias"
@@ -721,8 +849,11 @@ BATCHNORM_ZERO_REASON = "what is added to every row alike is not seen by a Batch
 
 def is_zero(c, name):
     """Whether a gradient is zero in exact arithmetic."""
+    if name.startswith(ENCODER):
+        return is_zero(c.encoder, name.removeprefix(ENCODER))
     bias_of_keys = ".k.bias" if c.qk_norm == "none" else ".k_norm.bias"
-    if name.endswith(bias_of_keys) and c.position != "rope" and not (c.attention_cap or c.attention_sinks):
+    seen = c.attention_cap or ".cross." not in name and (c.position == "rope" or c.attention_sinks)
+    if name.endswith(bias_of_keys) and not seen:
         return True
     if c.norm != "batchnorm" or not name.endswith(".bias"):
         return False
@@ -741,6 +872,8 @@ def is_zero(c, name):
 
 def start(rnd, c, name, shape):
     """Random values, so that every term of every gradient counts."""
+    if name.startswith(ENCODER):
+        return start(rnd, c.encoder, name.removeprefix(ENCODER), shape)
     part = name.split(".")[-2]
     if name.endswith(".gain"):
         usual = {"scalenorm": math.sqrt(c.channels)}.get(c.norm, 1)
@@ -760,25 +893,41 @@ def start(rnd, c, name, shape):
     if name.endswith((".read", ".carry", ".write")):  # mixing streams: 1, or the identity
         constant = np.eye(c.streams).ravel() if name.endswith(".carry") else 1
         return constant + 0.3 * rnd.standard_normal(shape)
-    if name.startswith("embedding"):
+    if name.startswith(("embedding", "relative")):
         return 0.5 * rnd.standard_normal(shape)
     gained = part not in ("q", "k", "head")
-    return (residual.PLACEMENTS[c.placement].matrices(c.layers) if gained else 1) * matrix(rnd, *shape)
+    return (residual.PLACEMENTS[c.placement].matrices(c.depths) if gained else 1) * matrix(rnd, *shape)
 
 
-def ten_steps(c, values, tokens, adam, dtype=torch.float64):
+@dataclass
+class Batch:
+    tokens: torch.Tensor  # (B,T)
+    targets: torch.Tensor  # (B,T)
+    begins: Optional[torch.Tensor] = None  # as in Parameters
+    source: Optional[Source] = None
+
+    def loss(self, p, c):
+        p.begins, p.source = self.begins, self.source
+        return model.loss(p, c, self.tokens, self.targets)
+
+
+def trains(c, name):
+    return ".lora_" in name if c.lora else Parameters.trains(name)
+
+
+def ten_steps(c, values, batches, adam, dtype=torch.float64):
     """-> losses, gradient norms, and the gradients of step 0 with their uncancelled terms."""
     p = Parameters(
-        {n: torch.tensor(v, dtype=dtype, requires_grad=Parameters.trains(n)) for n, v in values.items()}
+        {n: torch.tensor(v, dtype=dtype, requires_grad=trains(c, n)) for n, v in values.items()}
     )
     adamw = optimizer.adamw(
         p.trained().values(), adam["lr"], adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"]
     )
     losses, norms = [], []
-    for step, batch in enumerate(torch.from_numpy(tokens)):
+    for step, batch in enumerate(batches):
         p.terms = {} if step == 0 else None
         adamw.zero_grad()
-        loss = model.loss(p, c, batch[:, :-1], batch[:, 1:])
+        loss = batch.loss(p, c)
         (loss + sum(p.losses)).backward()
         if step == 0:
             first = {name: t.grad.clone() for name, t in p.trained().items()}
@@ -789,18 +938,17 @@ def ten_steps(c, values, tokens, adam, dtype=torch.float64):
     return losses, norms, first, terms
 
 
-def ten_passes(c, values, tokens):
+def ten_passes(c, values, batches):
     """-> the running statistics after ten training batches, and the loss of the first batch with them.
 
     Weights stay as they are: AdamW makes full steps of the rounding errors of gradients that are zero, which only
     running statistics see.
     """
     p = Parameters({n: torch.tensor(v, dtype=torch.float64) for n, v in values.items()})
-    batches = torch.from_numpy(tokens)
     for batch in batches:
-        model.loss(p, c, batch[:, :-1], batch[:, 1:])
+        batch.loss(p, c)
     p.training = False
-    loss = model.loss(p, c, batches[0, :, :-1], batches[0, :, 1:]).item()
+    loss = batches[0].loss(p, c).item()
     return {n: t.numpy() for n, t in p.items() if not Parameters.trains(n)}, loss
 
 
@@ -812,62 +960,123 @@ def well_conditioned(grads, norms, terms, zero, rounded):
     return max((rounded[1][n].double() - grads[n]).norm() / size for n, size in sizes.items()) < 5e-6
 
 
+def draw_rows(case, c, B, ignored):
+    """-> arrays of ten batches, and the batches. If `ignored`, the last token of some rows is no target."""
+    T = min(13, c.context - 1)
+    tokens = case.random.integers(0, c.vocab_size, (10, B, T + 1))
+    if ignored:
+        for batch in tokens:  # the last column is the only one that is never an input
+            batch[: case.random.integers(1, B), T] = -1
+    tokens = tokens.astype(np.int32)
+    return {"tokens": tokens}, [Batch(batch[:, :-1], batch[:, 1:]) for batch in torch.from_numpy(tokens)]
+
+
+def places_of(rows, S, T):
+    """-> begins (B,T), source begins (B,S), source_from and source_to (B,T). Padding is an example of its own, and a
+    target that is padding sees no source."""
+    begins, first, end = (np.zeros((len(rows), T), np.int32) for _ in range(3))
+    source_begins = np.zeros((len(rows), S), np.int32)
+    for row, pairs in enumerate(rows):
+        at, place = 0, 0
+        for s, t in pairs:
+            source_begins[row, at : at + s] = at
+            begins[row, place : place + t] = place
+            first[row, place : place + t], end[row, place : place + t] = at, at + s
+            at, place = at + s, place + t
+        source_begins[row, at:], begins[row, place:] = at, place
+    return begins, source_begins, first, end
+
+
+def draw_pairs(case, c, rows):
+    """-> arrays of ten batches of such rows, in another order in each, and the batches"""
+    B, (S, T) = len(rows), LONGEST
+    orders = [[rows[(row + step) % B] for row in range(B)] for step in range(10)]
+    names = "begins", "source_begins", "source_from", "source_to"
+    arrays = {name: np.stack(x) for name, x in zip(names, zip(*(places_of(order, S, T) for order in orders)))}
+    for name, length in ("tokens", T), ("targets", T), ("source", S):
+        arrays[name] = case.random.integers(0, c.vocab_size, (10, B, length)).astype(np.int32)
+    arrays["targets"][arrays["source_from"] == arrays["source_to"]] = -1
+    t = {name: torch.from_numpy(x) for name, x in arrays.items()}
+    return arrays, [
+        Batch(t["tokens"][i], t["targets"][i], t["begins"][i],
+              Source(t["source"][i], *(t[f"source_{what}"][i] for what in ("begins", "from", "to"))))
+        for i in range(10)
+    ]  # fmt: skip
+
+
+def check_gradients(name, grads, terms, zero):
+    """Exactly the gradients in `zero` are zero. -> the smallest other one compared with its terms"""
+    faintest = math.inf, ""
+    for n, g in grads.items():
+        size = (g.norm() / terms[n].norm()).item()
+        assert terms[n].shape == g.shape and (g.abs() <= terms[n] * (1 + 1e-12) + 1e-300).all(), (name, n)
+        assert (size < 1e-13) == (n in zero), (name, n, size)
+        if n not in zero:
+            assert size > (1e-3 if g.numel() > 1 else 1e-5), (name, n, size)  # single numbers may be small
+            faintest = min(faintest, (size, f"{name} {n}"))
+    return faintest
+
+
+def write_model(out, folder, name, options, draw_batches):
+    """-> the worst relative error of a loss in float32, and the faintest gradient"""
+    c = Config.from_options(options)
+    adam = ADAM | {"clip": TINY_CLIP if c.channels < SMALL["channels"] else ADAM["clip"]}
+    for draw in range(20):
+        case = Case(out, folder, name, draw)
+        values = {n: start(case.random, c, n, shape).astype(np.float32) for n, shape in model.table(c)}
+        arrays, batches = draw_batches(case, c)
+        losses, norms, grads, terms = ten_steps(c, values, batches, adam)
+        zero = [n for n in values if is_zero(c, n)]
+        in_float32, *rounded = ten_steps(c, values, batches, adam, torch.float32)
+        if well_conditioned(grads, norms, terms, zero, rounded):
+            break
+    else:
+        raise SystemExit(f"{name}: PyTorch's float32 is far from its float64 for every draw")
+    faintest = check_gradients(name, grads, terms, zero)
+
+    def flat(tensors):
+        return np.concatenate([np.asarray(t).ravel() for t in tensors.values()])
+
+    for array, value in ({"params": flat(values), "grads": flat(grads)} | arrays).items():
+        case.write(array, value)
+    scales = {n: term.norm().item() for n, term in terms.items()}
+    rows = [{"name": n, "shape": list(v.shape), "scale": scales.get(n, 0)} for n, v in values.items()]
+    reasons = [ZERO_REASON] * any(n.endswith(KEY_BIASES) for n in zero)
+    reasons += [BATCHNORM_ZERO_REASON] * any(not n.endswith(KEY_BIASES) for n in zero)
+    skips = {"skip": c.skip_scale} | ({"encoder-skip": c.encoder.skip_scale} if c.encoder else {})
+    about = {"config": options} | skips | {
+        "tensors": rows, "zero": zero, "zero-reason": "; ".join(reasons), "loss": losses[0], "adam": adam,
+        "losses": losses, "grad-norms": norms,
+    }  # fmt: skip
+    if c.norm == "batchnorm":
+        running, about["evaluated"] = ten_passes(c, values, batches)
+        case.write("running", flat(running))
+    write_json(f"{case.path}.json", about)
+    return max(abs(a - b) / b for a, b in zip(in_float32, losses)), faintest
+
+
+def print_worst(folder, results):
+    errors, faintest = zip(*results)
+    print(f"{folder}: ten losses in PyTorch's float32 against float64: {max(errors):.1e} relative at worst")
+    size, name = min(faintest)
+    print(f"{folder}: smallest gradient compared with its uncancelled terms: {size:.1e} ({name})")
+
+
 def model_cases(out):
-    B, worst, faintest = 3, 0.0, (math.inf, "")
+    results = []
     for name, options in MODELS.items():
         defaults = {"norm": "layernorm", "norm-eps": 1e-5, "norm-bias": True, "embedding-norm": False}
         final = {"final-norm": residual.PLACEMENTS[options["placement"]].final_norm}
         options = {"placement": ""} | defaults | final | options
-        c = Config.from_options(options)
-        T = min(13, c.context - 1)
-        adam = ADAM | {"clip": TINY_CLIP if c.context == TINY_GPT["context"] else ADAM["clip"]}
-        for draw in range(20):
-            case = Case(out, "model", name, draw)
-            values = {n: start(case.random, c, n, shape).astype(np.float32) for n, shape in model.table(c)}
-            tokens = case.random.integers(0, c.vocab_size, (10, B, T + 1))
-            if name == "pre-ignored-targets":
-                for batch in tokens:  # the last column is the only one that is never an input
-                    batch[: case.random.integers(1, B), T] = -1
-            tokens = tokens.astype(np.int32)
-            losses, norms, grads, terms = ten_steps(c, values, tokens, adam)
-            zero = [n for n in values if is_zero(c, n)]
-            in_float32, *rounded = ten_steps(c, values, tokens, adam, torch.float32)
-            if well_conditioned(grads, norms, terms, zero, rounded):
-                break
-        else:
-            raise SystemExit(f"{name}: PyTorch's float32 is far from its float64 for every draw")
+        draw = partial(draw_rows, B=3, ignored=name == "pre-ignored-targets")
+        results.append(write_model(out, "model", name, options, draw))
+    print_worst("model", results)
 
-        # Checks that exactly the gradients in `zero` are zero.
-        for n, g in grads.items():
-            size = (g.norm() / terms[n].norm()).item()
-            assert terms[n].shape == g.shape and (g.abs() <= terms[n] * (1 + 1e-12) + 1e-300).all(), (name, n)
-            assert (size < 1e-13) == (n in zero), (name, n, size)
-            if n not in zero:
-                assert size > (1e-3 if g.numel() > 1 else 1e-5), (name, n, size)  # single numbers may be small
-                faintest = min(faintest, (size, f"{name} {n}"))
-        worst = max(worst, *(abs(a - b) / b for a, b in zip(in_float32, losses)))
 
-        def flat(tensors):
-            return np.concatenate([np.asarray(t).ravel() for t in tensors.values()])
-
-        case.write("params", flat(values))
-        case.write("grads", flat(grads))
-        case.write("tokens", tokens)
-        scales = {n: term.norm().item() for n, term in terms.items()}
-        rows = [{"name": n, "shape": list(v.shape), "scale": scales.get(n, 0)} for n, v in values.items()]
-        reasons = [ZERO_REASON] * any(n.endswith(KEY_BIASES) for n in zero)
-        reasons += [BATCHNORM_ZERO_REASON] * any(not n.endswith(KEY_BIASES) for n in zero)
-        about = {
-            "config": options, "skip": c.skip_scale, "tensors": rows, "zero": zero,
-            "zero-reason": "; ".join(reasons), "loss": losses[0], "adam": adam, "losses": losses,
-            "grad-norms": norms,
-        }  # fmt: skip
-        if c.norm == "batchnorm":
-            running, about["evaluated"] = ten_passes(c, values, tokens)
-            case.write("running", flat(running))
-        write_json(f"{case.path}.json", about)
-    print(f"model: ten losses in PyTorch's float32 against float64: {worst:.1e} relative at worst")
-    print(f"model: smallest gradient compared with its uncancelled terms: {faintest[0]:.1e} ({faintest[1]})")
+def pairs_cases(out):
+    """Encoder-decoder models."""
+    rows = PAIRS.items()
+    print_worst("pairs", [write_model(out, "pairs", n, o, partial(draw_pairs, rows=r)) for n, (o, r) in rows])
 
 
 def read_model(file):
@@ -950,7 +1159,8 @@ WRITERS = {
     "attention": attention_cases, "wiring": wiring_cases, "scores": scores_cases, "activation": activation_cases,
     "cross_entropy": cross_entropy_cases,
     "optimizer": optimizer_cases, "model": model_cases, "packed_attention": packed_attention_cases,
-    "packed": packed_cases, "diagnostics": diagnostics_cases,
+    "cross_attention": cross_attention_cases, "relative_attention": relative_attention_cases,
+    "packed": packed_cases, "diagnostics": diagnostics_cases, "pairs": pairs_cases,
 }  # fmt: skip
 
 

@@ -63,6 +63,7 @@ def train(path, data, steps, dtype=torch.float64, overrides=()):
     assert o["dropout"] == 0, "the twin has no dropout"
     o["vocab-size"] = saved.parameters["embedding.token.weight"].shape[0]
     config = Config.from_options(o)
+    assert not config.encoder, "this script reads no pairs"
     p = starting_point(saved, config, dtype)
     tokens = checkpoints.encode(saved.header["tokenizer"], open(data, "rb").read())
     n_train = math.floor(len(tokens) * (1 - o["val-fraction"]))

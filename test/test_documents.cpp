@@ -192,11 +192,12 @@ TEST_CASE("micro-batches of a step are its rows in order, with their examples", 
   int64_t targets = 0;
   for (int micro = 0; micro < batches.count; ++micro) {
     const RowBatch want = draw_batch(data, o.batch, o.config.context, step_rows(o, 5), micro * o.batch);
-    std::vector<int> tokens(want.tokens.size()), got(tokens), begins(tokens);
-    batches.fill(tokens.data(), got.data(), micro);
-    batches.fill_begins(begins.data(), micro);
-    CHECK((tokens == want.tokens && got == want.targets && begins == want.begins));
-    targets += std::count_if(got.begin(), got.end(), [](int target) { return target != kIgnore; });
+    const Batch got = batches.batch(micro);
+    REQUIRE((got.B == o.batch && got.T == o.config.context));
+    CHECK(std::ranges::equal(want.tokens, std::span(got.tokens, want.tokens.size())));
+    CHECK(std::ranges::equal(want.targets, std::span(got.targets, want.targets.size())));
+    CHECK(std::ranges::equal(want.begins, std::span(got.begins, want.begins.size())));
+    targets += std::ranges::count_if(want.targets, [](int target) { return target != kIgnore; });
   }
   CHECK(batches.targets == targets);
 }

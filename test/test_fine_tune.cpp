@@ -178,7 +178,7 @@ std::vector<float> trained_weights(const StepFunctions& functions, const std::st
   TrainingState s(std::move(model), 2, 16, functions);
   const std::vector<int> tokens = random_ints(4 * 2 * 16, 1, 256), targets = random_ints(4 * 2 * 16, 2, 256);
   for (int step = 0; step < 3; ++step)
-    training_step(s, micro_batches(tokens.data(), targets.data(), 4, 2, 16), {}, step, .01);
+    training_step(s, micro_batches({tokens.data(), targets.data(), 8, 16}, 4), {}, step, .01);
   return {s.model.weights.get(), s.model.weights.get() + s.model.floats};
 }
 

@@ -160,7 +160,7 @@ Result train(const Config& config, int lanes, const char* kind = "adamw",
     for (size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = int(rng::below(23, key, i)), targets[i] = int(rng::below(23, key, i + tokens.size()));
     const MicroBatches batches =
-        micro_batches(tokens.data(), targets.data(), kMicros, kB, kT, packed ? begins.data() : nullptr);
+        micro_batches({tokens.data(), targets.data(), kMicros * kB, kT, packed ? begins.data() : nullptr}, kMicros);
     const StepResult r = training_step(s, batches, options, step, 1e-2, step > 0 ? &watch : nullptr);
     if (const auto* rank = dynamic_cast<const Threads::Rank*>(group.get()); rank && step == 0) result.sent = rank->sent;
     result.numbers.insert(result.numbers.end(), {r.loss, r.grad_norm});
@@ -252,7 +252,7 @@ TEST_CASE("an observer sees the last micro-batch of a step, for any number of la
     StepOptions options;
     options.lanes = lanes;
     Seen seen;
-    training_step(s, micro_batches(tokens.data(), targets.data(), kMicros, kB, kT), options, 0, 0, &seen);
+    training_step(s, micro_batches({tokens.data(), targets.data(), kMicros * kB, kT}, kMicros), options, 0, 0, &seen);
     CHECK(seen.blocks == s.model.config.n_layer);
     if (lanes == 1) with_one_lane = seen.x;
     CHECK(seen.x == with_one_lane);

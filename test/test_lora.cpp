@@ -162,7 +162,7 @@ TEST_CASE("only adapters train, with the same bits on any number of threads", "[
     TrainingState s(std::move(model), kB, kT);
     const std::vector<int> tokens = random_ints(kB * kT, 1, kV), targets = random_ints(kB * kT, 2, kV);
     for (int step = 0; step < 2; ++step)
-      training_step(s, micro_batches(tokens.data(), targets.data(), 1, kB, kT), {}, step, .01);
+      training_step(s, micro_batches({tokens.data(), targets.data(), kB, kT}, 1), {}, step, .01);
     for (const TensorSpec& spec : s.model.table) {
       const float *was = before.data() + spec.offset, *is = s.model.weights.get() + spec.offset;
       CHECK(std::equal(was, was + spec.size(), is) == (spec.role != Role::adapter));

@@ -98,8 +98,7 @@ TEST_CASE("ten steps of AdamW with clipping agree with PyTorch", "[model][optimi
     int clipped = 0;
     for (int step = 0; step < 10; ++step) {
       const Batch batch = c.batch(step);
-      const MicroBatches batches = micro_batches(batch.tokens, batch.targets, 1, c.B, c.T);
-      const StepResult result = training_step(state, batches, options, step, adam["lr"]);
+      const StepResult result = training_step(state, micro_batches(batch, 1), options, step, adam["lr"]);
       worst_loss = std::max(worst_loss, std::abs(result.loss / double(c.expected["losses"][step]) - 1));
       worst_norm = std::max(worst_norm, std::abs(result.grad_norm / double(c.expected["grad-norms"][step]) - 1));
       CHECK(result.clipped == (result.grad_norm > options.clip - 1e-6));
@@ -144,7 +143,7 @@ TEST_CASE("training is the same for any number of threads", "[model][long]") {
         std::vector<float> losses;
         for (int step = 0; step < 2; ++step)
           losses.push_back(
-              training_step(state, micro_batches(tokens.data(), targets.data(), 1, 4, 40), {}, step, 1e-3).loss);
+              training_step(state, micro_batches({tokens.data(), targets.data(), 4, 40}, 1), {}, step, 1e-3).loss);
         return joined({losses, {model.weights.get(), model.floats}, {model.gradients.get(), model.floats}});
       });
 }
@@ -219,7 +218,7 @@ std::vector<double> losses_of_200_steps(Config config, Matmul matmul) {
     std::vector<int> tokens = random_ints(B * T, 3 * step, V), targets = random_ints(B * T, 3 * step + 1, 2);
     for (int i = 0; i < B * T; ++i) targets[i] = (5 * tokens[i] + 1 + targets[i]) % V;
     losses.push_back(
-        training_step(state, micro_batches(tokens.data(), targets.data(), 1, B, T), {}, step, 1e-3).loss);
+        training_step(state, micro_batches({tokens.data(), targets.data(), B, T}, 1), {}, step, 1e-3).loss);
   }
   return losses;
 }
@@ -247,7 +246,7 @@ TEST_CASE("two micro-batches equal one large batch, including dropout", "[model]
       const std::vector<int> tokens = random_ints(4 * 33, 1, 67), targets = random_ints(4 * 33, 2, 67);
       TrainingState whole(started(config), 4, 33, kGradientsOnly), halves(started(config), 2, 33, kGradientsOnly);
       const auto loss = [&](TrainingState& s, int count) {
-        return training_step(s, micro_batches(tokens.data(), targets.data(), count, s.B, s.T), {}, 4, 0).loss;
+        return training_step(s, micro_batches({tokens.data(), targets.data(), count * s.B, s.T}, count), {}, 4, 0).loss;
       };
       check_error("model micro-batches/loss", std::abs(loss(halves, 2) / loss(whole, 1) - 1), kSums);
       check_close("model micro-batches/" + form.name, {halves.model.gradients.get(), halves.model.floats},

@@ -22,6 +22,7 @@ Config make_config(NormKind kind, const std::string& placement = "pre", bool lla
 }
 
 struct Run : TrainingState {
+  std::vector<int> tokens, targets = std::vector<int>(::B * ::T);
   double loss = 0;
 
   explicit Run(const Config& config) : TrainingState(Model(config), ::B, ::T) { initialize(model, 7); }
@@ -35,7 +36,7 @@ struct Run : TrainingState {
     model_loss_and_gradients(model, activations, batch(number), 1.f / (B * T), dropout, observer);
   }
   void step(int number) {
-    loss = training_step(*this, {1, B * T, [&](int*, int*, int) { batch(number); }}, {{}, 0}, number, 3e-3).loss;
+    loss = training_step(*this, micro_batches(batch(number), 1), {{}, 0}, number, 3e-3).loss;
   }
   double evaluate(int number) { return model_loss(model, activations, batch(number)) / (B * T); }
   std::vector<float> all() const {

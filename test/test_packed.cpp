@@ -368,7 +368,8 @@ TEST_CASE("micro-batches carry the examples of their rows", "[packed][model]") {
   const Pass want = fast_pass(model, in, true);
   TrainingState s(std::move(stepped), 1, kPacked.T, kGradientsOnly);
   const auto step = [&](const int* begins) {
-    const MicroBatches batches = micro_batches(in.tokens.data(), in.targets.data(), kPacked.B, 1, kPacked.T, begins);
+    const MicroBatches batches =
+        micro_batches({in.tokens.data(), in.targets.data(), kPacked.B, kPacked.T, begins}, kPacked.B);
     return training_step(s, batches, {}, 0, 0);
   };
   const StepResult packed = step(kPacked.begins.data());
@@ -395,7 +396,7 @@ TEST_CASE("a step's router losses are means over all tokens, however few have ta
                              {counted, int64_t(in.tokens.size())}, {});
   }
   TrainingState s(std::move(stepped), 1, T, kGradientsOnly);
-  training_step(s, micro_batches(in.tokens.data(), in.targets.data(), kPacked.B, 1, T, kPacked.begins.data()), {}, 0,
-                0);
+  training_step(s, micro_batches({in.tokens.data(), in.targets.data(), kPacked.B, T, kPacked.begins.data()}, kPacked.B),
+                {}, 0, 0);
   CHECK(same_bits({s.model.gradients.get(), s.model.floats}, {model.gradients.get(), model.floats}));
 }

@@ -19,7 +19,7 @@ struct Trained : TrainingState {
     for (int step = 0; step < 3; ++step) {
       const std::vector<int> inputs = random_ints(2 * B * T, 4 * step, V),
                              wanted = random_ints(2 * B * T, 4 * step + 2, V);
-      const StepResult result = training_step(*this, micro_batches(inputs.data(), wanted.data(), 2, B, T),
+      const StepResult result = training_step(*this, micro_batches({inputs.data(), wanted.data(), 2 * B, T}, 2),
                                               {{.eps = 1e-3f}, .5, 3}, step, lr);
       losses.push_back(result.loss), norms.push_back(result.grad_norm);
     }
@@ -71,7 +71,7 @@ TEST_CASE("fast and textbook steps name the tensor if the loss is not finite", "
     initialize(state.model, 1);
     state.model.p.blocks[0].attention.norm_in.gain[0] = std::numeric_limits<float>::infinity();
     try {
-      training_step(state, micro_batches(tokens, targets, 1, 1, 3), {}, 6, 1e-3);
+      training_step(state, micro_batches({tokens, targets, 1, 3}, 1), {}, 6, 1e-3);
       FAIL("it took the step");
     } catch (const Diverged& diverged) {
       CHECK(diverged.step == 7);

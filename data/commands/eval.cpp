@@ -36,16 +36,14 @@ size_t size_of_logits(const Config& config, int B, int T) {
 }
 
 // The first batch of the validation text. It is smaller if the text has fewer than `batch` rows.
-struct FirstBatch : RowBatch {
-  FirstBatch(const Dataset& data, int batch, int T)
-      : RowBatch(fill_rows(data, data.val, 0, std::min(batch, static_cast<int>(data.val.size())), T)) {}
-  Batch batch() const { return {tokens.data(), targets.data(), B, T, begins_or_null()}; }
-};
+RowBatch first_batch(const Dataset& data, int batch, int T) {
+  return fill_rows(data, data.val, 0, std::min(batch, static_cast<int>(data.val.size())), T);
+}
 
 // Writes the logits (B,T,V) of the first batch.
 void write_logits(const std::string& path, const Model& model, const Activations& activations, const Dataset& data,
                   int batch) {
-  const FirstBatch first(data, batch, validation_length(model, data));
+  const RowBatch first = first_batch(data, batch, validation_length(model, data));
   const Buffer logits = allocate(size_of_logits(model.config, first.B, first.T));
   batch_logits(logits.get(), model, activations, first.batch());
   write_npy(path, {uint64_t(first.B), uint64_t(first.T), uint64_t(model.config.vocab_size)}, logits.get());
@@ -53,7 +51,7 @@ void write_logits(const std::string& path, const Model& model, const Activations
 
 // Writes the gradients of the first batch's mean loss, without dropout, for every tensor that is trained.
 void write_gradients(const std::string& path, const Model& model, const Dataset& data, int batch) {
-  const FirstBatch first(data, batch, validation_length(model, data));
+  const RowBatch first = first_batch(data, batch, validation_length(model, data));
   Model copy(model.config);
   std::copy_n(model.weights.get(), model.floats, copy.weights.get());
   const auto targets = std::count_if(first.targets.begin(), first.targets.end(), [](int t) { return t != kIgnore; });
@@ -90,7 +88,7 @@ void print_text(const Measured& m, const Dataset& data) {
               format_count(tokens / m.seconds).c_str());
   if (m.answers.all > 0)
     std::printf("%lld of %s exact (%.1f %%): greedy decoding writes them\n", static_cast<long long>(m.answers.exact),
-                counted(static_cast<double>(m.answers.all), "answer").c_str(),
+                counted(static_cast<double>(m.answers.all), data.has_sources ? "target" : "answer").c_str(),
                 100. * static_cast<double>(m.answers.exact) / static_cast<double>(m.answers.all));
 }
 
@@ -121,6 +119,7 @@ void run_eval(const EvalOptions& options) {
   // Documents end, and conversations are written, as they were in training.
   TextFiles files = options;
   if (!files.chat) files.chat = header.options.chat;
+  files.reads_pairs = header.options.reads_pairs;
   if (options.context > model.config.context)
     throw std::invalid_argument("--context " + std::to_string(options.context) + " is above the model's, " +
                                 std::to_string(model.config.context));
@@ -140,7 +139,8 @@ void run_eval(const EvalOptions& options) {
   catch_interrupts();
   const double loss = evaluate_with_progress(model, activations, data, options.batch, 0);
   const double seconds = clock.seconds();
-  const Answers answers = data.counted.size() > 0 ? count_answers(model, activations, data) : Answers();
+  const bool has_answers = data.counted.size() > 0 || data.has_sources;
+  const Answers answers = has_answers ? count_answers(model, activations, data) : Answers();
   if (interrupted()) throw std::runtime_error("stopped before the whole text was read: nothing was measured");
   if (!std::isfinite(loss)) throw std::runtime_error("the loss of " + path + " is not finite: its training diverged");
   const Measured m{name, header.step, loss, seconds, answers};

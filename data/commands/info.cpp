@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <functional>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 
@@ -62,14 +61,19 @@ std::string plan_json(const TrainOptions& o, const Dataset& data, size_t paramet
                    {"settings", to_json(o)}});
 }
 
+// "98% full": how much of the rows' places the windows fill.
+std::string how_full(const Dataset& data, int T, int TokenWindow::*length) {
+  double tokens = 0;
+  for (const TokenWindow& window : data.rows.windows()) tokens += window.*length;
+  return format("%.0f%% full", 100 * tokens / (static_cast<double>(data.rows.size()) * T));
+}
+
 // "29,812 examples in 24,877 rows of 152 tokens, 98% full"
 std::string describe_rows(const Dataset& data, int T) {
-  const std::vector<TokenWindow>& windows = data.rows.windows();
-  const auto tokens = std::transform_reduce(windows.begin(), windows.end(), 0.0, std::plus<>(),
-                                            [](const TokenWindow& window) { return double(window.length); });
-  const auto rows = static_cast<double>(data.rows.size());
-  return counted(static_cast<double>(windows.size()), "example") + " in " + counted(rows, "row") + " of " +
-         std::to_string(T) + format(" tokens, %.0f%% full", 100 * tokens / (rows * T));
+  const auto windows = static_cast<double>(data.rows.windows().size()), rows = static_cast<double>(data.rows.size());
+  return counted(windows, data.has_sources ? "pair" : "example") + " in " + counted(rows, "row") + " of " +
+         std::to_string(T) + " tokens, " + how_full(data, T, &TokenWindow::length) +
+         (data.has_sources ? " of targets, " + how_full(data, T, &TokenWindow::source_length) + " of sources" : "");
 }
 
 }  // namespace

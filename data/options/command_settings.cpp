@@ -86,6 +86,7 @@ void describe_eval(SettingTable<EvalOptions>& t) {
   describe_checkpoint(t, &Options::checkpoint);
   describe_files(t, true);
   describe_json_lines(t);
+  describe_pairs(t);
   t.number("batch", &Options::batch, 1, 1 << 20, "sequences per batch");
   t.number("context", &Options::context, 0, 1 << 20, "tokens per sequence (0: the model's)");
   t.flag("json", &Options::json, "print the result as JSON, in full precision");

@@ -80,6 +80,15 @@ void describe_json_lines(SettingTable<Options>& t) {
   chat.choices = names_of(chat_templates());
 }
 
+// How JSON lines with pairs are read.
+template <class Options>
+void describe_pairs(SettingTable<Options>& t, const std::vector<Condition<Options>>& needs = {}) {
+  t.text("source-field", &Options::source_field, "NAME", "field of JSON lines with the source of a pair",
+         {.text = true}, needs);
+  t.text("target-field", &Options::target_field, "NAME", "field of JSON lines with the target of a pair",
+         {.text = true}, needs);
+}
+
 template <class Options>
 void describe_separator(SettingTable<Options>& t) {
   auto& s = t.text("document-separator", &Options::separator, "TOKEN",

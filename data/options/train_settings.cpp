@@ -29,6 +29,8 @@ const TrainNeed kValidates = {
     "without validations"};
 const TrainNeed kSplits = {[](const TrainOptions& o) { return o.val_data.empty(); }, nullptr, "with {val-data}"};
 const TrainNeed kStream = {[](const TrainOptions& o) { return !o.begin_contexts(); }, nullptr, "with {packing=}"};
+const TrainNeed kPairs = {[](const TrainOptions& o) { return o.config.objective == Objective::pairs; }, nullptr,
+                          "with {objective=}"};
 const TrainNeed kInitializes = {[](const TrainOptions& o) { return o.init_from.empty(); }, nullptr,
                                 "with {init-from}"};
 
@@ -125,6 +127,7 @@ void describe_data(TrainTable& t) {
   describe_rows(t);
   describe_separator(t);
   describe_json_lines(t);
+  describe_pairs(t, {kPairs});
   t.number("val-fraction", &TrainOptions::val_fraction, 0, .9, "fraction of the text held out for validation",
            {.text = true});
   t.choice("val-split", kValSplits, &TrainOptions::val_split, "validation text, at the end or in spread blocks",

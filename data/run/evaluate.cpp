@@ -29,9 +29,8 @@ double evaluate(const Model& model, const Activations& activations, const Datase
   for (int64_t done = 0; done < total; done += ranks.size) {
     if (go_on && !go_on(done, total)) return std::numeric_limits<double>::quiet_NaN();
     const int count = static_cast<int>(std::min<int64_t>(ranks.size, total - done));
-    RowBatch batch = fill_rows(data, rows, static_cast<size_t>(done) * B, count * B, T);
-    BatchInputs inputs{std::move(batch.tokens), std::move(batch.targets), std::move(batch.begins)};
-    for (const double loss : order_losses(ranks, model, activations, inputs, B, T)) nats += loss;
+    RowBatch inputs = fill_rows(data, rows, static_cast<size_t>(done) * B, count * B, T);
+    for (const double loss : order_losses(ranks, model, activations, inputs, B)) nats += loss;
     for (int target : inputs.targets) counted += target >= 0;
   }
   return nats / static_cast<double>(counted);
@@ -44,7 +43,7 @@ Answers count_answers(const Model& model, const Activations& activations, const 
   Answers answers;
   for (size_t r = 0; r < data.val.size() && !interrupted(); ++r) {
     const RowBatch row = fill_rows(data, data.val, r, 1, T);
-    batch_logits(logits.get(), model, activations, {row.tokens.data(), row.targets.data(), 1, T, row.begins_or_null()});
+    batch_logits(logits.get(), model, activations, row.batch());
     const auto is_right = [&](int t) {
       const float* at = logits.get() + static_cast<size_t>(t) * V;
       return row.targets[t] == kIgnore || std::max_element(at, at + V) == at + row.targets[t];

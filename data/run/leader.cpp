@@ -1,5 +1,6 @@
 #include "leader.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <csignal>
 #include <exception>
@@ -25,6 +26,7 @@ struct Order {
   double lr = 0;
   int64_t packed = 0;    // 1 if rows hold several examples
   int64_t length = 0;    // tokens in a row
+  int64_t sources = 0;   // tokens in a row of the encoder; 0 if there is none
 };
 
 void give(Group& group, Order order) { group.broadcast(&order, sizeof order); }
@@ -35,9 +37,53 @@ Order next_order(Group& group) {
   return order;
 }
 
-void broadcast(Group& group, BatchInputs& inputs) {
-  for (std::vector<int>* numbers : {&inputs.tokens, &inputs.targets, &inputs.begins})
-    if (!numbers->empty()) group.broadcast(numbers->data(), numbers->size() * sizeof(int));
+// Calls f(numbers, how many there are in a row) for all that an order sends of a batch.
+template <class Rows, class F>
+void for_inputs(Rows& rows, const Order& order, const F& f) {
+  const int64_t per_target = order.sources > 0 ? order.length : 0;
+  f(rows.tokens, order.length);
+  f(rows.targets, order.length);
+  f(rows.begins, order.packed ? order.length : 0);
+  f(rows.encoder.tokens, order.sources);
+  f(rows.encoder.begins, order.sources);
+  f(rows.encoder.from, per_target);
+  f(rows.encoder.to, per_target);
+}
+
+void broadcast(Group& group, RowBatch& inputs, const Order& order) {
+  for_inputs(inputs, order, [&](std::vector<int>& numbers, int64_t) {
+    if (!numbers.empty()) group.broadcast(numbers.data(), numbers.size() * sizeof(int));
+  });
+}
+
+// Returns rows for the inputs of an order, whose numbers are still to be received.
+RowBatch rows_for(const Order& order, int B) {
+  RowBatch rows{static_cast<int>(order.count) * B, static_cast<int>(order.length)};
+  rows.encoder.T = static_cast<int>(order.sources);
+  for_inputs(rows, order, [&](std::vector<int>& numbers, int64_t length) { numbers.resize(rows.B * length); });
+  return rows;
+}
+
+// Returns the same numbers in memory that broadcast() may write to.
+RowBatch copied(const Batch& from, const Order& order, int B) {
+  const EncoderInput& encoder = from.encoder;
+  const int* numbers_from[] = {from.tokens,    from.targets, from.begins, encoder.tokens,
+                               encoder.begins, encoder.from, encoder.to};
+  const int** next = numbers_from;
+  RowBatch rows = rows_for(order, B);
+  for_inputs(rows, order, [&](std::vector<int>& numbers, int64_t) {
+    std::copy_n(*next, numbers.size(), numbers.begin());
+    ++next;
+  });
+  return rows;
+}
+
+// Returns an order with the sizes of this batch.
+Order order_with(Order order, const Batch& batch) {
+  order.packed = batch.begins != nullptr;
+  order.length = batch.T;
+  order.sources = batch.encoder.T;
+  return order;
 }
 
 void broadcast_weights(TrainingState& s) {
@@ -48,19 +94,14 @@ void set_zero_state(TrainingState& s) {
   set_zero(s.optimizer_state.get(), s.shard().state);
 }
 
-// Computes one batch on each rank.
-std::vector<double> losses(Group& group, const Model& model, const Activations& activations, const BatchInputs& inputs,
-                           int B, int T) {
-  std::vector<double> nats(inputs.tokens.size() / (size_t(B) * T));
-  const size_t mine = group.rank;
-  if (mine < nats.size()) nats[mine] = model_loss(model, activations, inputs.at(mine, B, T));
+// Computes one batch of B rows on each rank.
+std::vector<double> losses(Group& group, const Model& model, const Activations& activations, const RowBatch& inputs,
+                           int B) {
+  std::vector<double> nats(inputs.B / B);
+  const int mine = group.rank;
+  if (mine < inputs.B / B) nats[mine] = model_loss(model, activations, rows_of(inputs.batch(), mine * B, B));
   group.collect(nats);
   return nats;
-}
-
-MicroBatches micro_batches(const BatchInputs& inputs, int count, int B, int T) {
-  return ::micro_batches(inputs.tokens.data(), inputs.targets.data(), count, B, T,
-                         inputs.begins.empty() ? nullptr : inputs.begins.data());
 }
 
 // ---- a rank that follows ---------------------------------------------------------------------------------
@@ -72,10 +113,6 @@ class Follower {
         s(model_to_train(options), options.batch, options.config.context, step_functions(options), g) {}
 
   void obey(const Order& order) {
-    const size_t size = order.count * s.B * order.length;
-    inputs.tokens.resize(size);
-    inputs.targets.resize(size);
-    inputs.begins.resize(order.packed ? size : 0);
     switch (order.kind) {
       case Order::stop: case Order::model: break;
       case Order::weights: return broadcast_weights(s);
@@ -84,30 +121,32 @@ class Follower {
         return scatter_state(group, s.shards, s.model.table, s.optimizer_state.get(), nullptr);
       case Order::give_state: return gather_state(group, s.shards, s.model.table, s.optimizer_state.get(), nullptr);
       case Order::step: return take_step(order);
-      case Order::losses: return measure(static_cast<int>(order.length));
+      case Order::losses: return measure(order);
     }
   }
 
  private:
+  RowBatch receive(const Order& order) {
+    RowBatch inputs = rows_for(order, s.B);
+    broadcast(group, inputs, order);
+    return inputs;
+  }
+
   void take_step(const Order& order) {
-    broadcast(group, inputs);
+    const RowBatch inputs = receive(order);
     StepObserver nothing;
     try {
-      training_step(s, micro_batches(inputs, static_cast<int>(order.count), s.B, s.T), o, order.number, order.lr,
+      training_step(s, micro_batches(inputs.batch(), static_cast<int>(order.count)), o, order.number, order.lr,
                     order.observed ? &nothing : nullptr);
     } catch (const Diverged&) {  // rank 0 reports it
     }
   }
 
-  void measure(int T) {
-    broadcast(group, inputs);
-    losses(group, s.model, s.activations, inputs, s.B, T);
-  }
+  void measure(const Order& order) { losses(group, s.model, s.activations, receive(order), s.B); }
 
   Group& group;
   StepOptions o;
   TrainingState s;
-  BatchInputs inputs;
 };
 
 TrainOptions receive_options(Group& group, const Order& order) {
@@ -213,35 +252,23 @@ Buffer order_whole_state(TrainingState& s) {
 StepResult order_step(TrainingState& s, const MicroBatches& batches, const StepOptions& o, int64_t step, double lr,
                       StepObserver* observer) {
   if (s.group->size == 1) return training_step(s, batches, o, step, lr, observer);
-  const size_t n = s.tokens.size();
-  BatchInputs inputs{std::vector<int>(batches.count * n), std::vector<int>(batches.count * n)};
-  if (batches.fill_begins) inputs.begins.resize(inputs.tokens.size());
-  for (int micro = 0; micro < batches.count; ++micro) {
-    batches.fill(&inputs.tokens[micro * n], &inputs.targets[micro * n], micro);
-    if (batches.fill_begins) batches.fill_begins(&inputs.begins[micro * n], micro);
-  }
-  give(*s.group, {Order::step, batches.count, step, observer != nullptr, lr, !inputs.begins.empty(), s.T});
-  broadcast(*s.group, inputs);
+  const Order order = order_with({Order::step, batches.count, step, observer != nullptr, lr}, batches.all);
+  give(*s.group, order);
+  RowBatch inputs = copied(batches.all, order, s.B);
+  broadcast(*s.group, inputs, order);
   try {
-    return training_step(s, micro_batches(inputs, batches.count, s.B, s.T), o, step, lr, observer);
+    return training_step(s, batches, o, step, lr, observer);
   } catch (const std::exception& error) {  // the other ranks wait for this rank's messages
     end_all_ranks(*s.group, plain_text(error));
   }
 }
 
-Batch BatchInputs::at(size_t i, int B, int T) const {
-  const size_t first = i * size_t(B) * T;
-  return {&tokens[first], &targets[first], B, T, begins.empty() ? nullptr : &begins[first]};
-}
-
-std::vector<double> order_losses(Group& group, const Model& model, const Activations& activations, BatchInputs& inputs,
-                                 int B, int T) {
+std::vector<double> order_losses(Group& group, const Model& model, const Activations& activations, RowBatch& inputs,
+                                 int B) {
   if (group.size > 1) {
-    Order order{.kind = Order::losses, .count = static_cast<int64_t>(inputs.tokens.size()) / (int64_t(B) * T)};
-    order.packed = !inputs.begins.empty();
-    order.length = T;
+    const Order order = order_with({.kind = Order::losses, .count = inputs.B / B}, inputs.batch());
     give(group, order);
-    broadcast(group, inputs);
+    broadcast(group, inputs, order);
   }
-  return losses(group, model, activations, inputs, B, T);
+  return losses(group, model, activations, inputs, B);
 }

@@ -8,6 +8,7 @@
 
 #include "data/options/options.hpp"
 #include "data/ranks/mpi_group.hpp"
+#include "data/text/dataset.hpp"
 #include "layers/training/step.hpp"
 
 // Ends the other ranks when rank 0 ends.
@@ -41,14 +42,6 @@ Buffer order_whole_state(TrainingState& state);
 StepResult order_step(TrainingState& state, const MicroBatches& batches, const StepOptions& options, int64_t step,
                       double lr, StepObserver* observer);
 
-// The inputs of a few contiguous batches (B,T).
-struct BatchInputs {
-  std::vector<int> tokens, targets;
-  std::vector<int> begins = {};  // Batch::begins; empty if every row is one example
-
-  Batch at(size_t i, int B, int T) const;  // batch i
-};
-
-// Returns the losses of batches, at most one per rank.
-std::vector<double> order_losses(Group& group, const Model& model, const Activations& activations, BatchInputs& inputs,
-                                 int B, int T);
+// Returns the losses of batches of B rows, at most one per rank.
+std::vector<double> order_losses(Group& group, const Model& model, const Activations& activations, RowBatch& inputs,
+                                 int B);

@@ -8,7 +8,6 @@
 
 #include "data/strings/format.hpp"
 #include "data/strings/pattern.hpp"
-#include "layers/cross_entropy/cross_entropy.hpp"
 
 namespace {
 
@@ -76,18 +75,7 @@ StepRows step_rows(const TrainOptions& o, int64_t step) {
 }
 
 MicroBatches micro_batches(const Dataset& data, const TrainOptions& o, int64_t step) {
-  const StepRows rows = step_rows(o, step);
-  const int B = o.batch, T = o.config.context;
-  const size_t n = size_t(B) * T;
-  const auto all = std::make_shared<const RowBatch>(draw_batch(data, o.accumulate * B, T, rows, 0));
-  MicroBatches batches;
-  batches.count = o.accumulate;
-  batches.targets = std::ranges::count_if(all->targets, [](int target) { return target != kIgnore; });
-  batches.fill = [=](int* tokens, int* targets, int micro) {
-    std::copy_n(&all->tokens[micro * n], n, tokens);
-    std::copy_n(&all->targets[micro * n], n, targets);
-  };
-  if (!all->begins.empty())
-    batches.fill_begins = [=](int* begins, int micro) { std::copy_n(&all->begins[micro * n], n, begins); };
-  return batches;
+  const auto rows = std::make_shared<const RowBatch>(
+      draw_batch(data, o.accumulate * o.batch, o.config.context, step_rows(o, step), 0));
+  return micro_batches(rows->batch(), o.accumulate, rows);
 }

@@ -81,9 +81,9 @@ void write_config(const Trainer& t) {
 
 StepResult take_step(Trainer& t, int64_t step, double lr) {
   StepObserver* observer = t.diagnostics ? t.diagnostics->observer(step + 1) : nullptr;
-  const MicroBatches batches = micro_batches(t.data, t.options(), step);
+  t.batches = micro_batches(t.data, t.options(), step);
   t.within_step = true;
-  const StepResult result = order_step(t, batches, step_options(t.options()), step, lr, observer);
+  const StepResult result = order_step(t, t.batches, step_options(t.options()), step, lr, observer);
   if (std::isnan(t.first_loss)) t.first_loss = result.loss;
   return result;
 }
@@ -135,11 +135,9 @@ void save(Trainer& t, const std::string& file, int64_t step, bool goes_on = fals
 // because a weight is not finite.
 bool has_exploded(const Trainer& t) {
   if (std::isnan(t.first_loss)) return false;
-  const int B = t.options().batch, T = t.model.config.context;
-  const int* begins = t.begins.empty() ? nullptr : t.begins.data();
-  const double nats = model_loss(t.model, t.activations, {t.tokens.data(), t.targets.data(), B, T, begins});
-  const auto targets = std::ranges::count_if(t.targets, [](int target) { return target != kIgnore; });
-  const double loss = nats / static_cast<double>(std::max<int64_t>(1, targets));
+  const MicroBatches last = micro_batches(t.batches.batch(t.batches.count - 1), 1);
+  const double nats = model_loss(t.model, t.activations, last.all);
+  const double loss = nats / static_cast<double>(std::max<int64_t>(1, last.targets));
   if (std::isnan(loss)) require_finite(t.state.step, t.model.table, t.model.weights);
   return !(loss <= 10 * std::max(t.first_loss, t.data.uniform_nats()));
 }

@@ -28,6 +28,7 @@ struct Trainer : TrainingState {
   MetricsRow row;            // the newest step's row
   bool within_step = false;  // true: weights and `state` may belong to different steps
   std::unique_ptr<Diagnostics> diagnostics;  // null until training begins
+  MicroBatches batches = {};  // of the newest step
   double first_loss = std::numeric_limits<double>::quiet_NaN();  // loss of this call's first step
   // Valid while another thread writes checkpoint.safetensors or best.safetensors. A checkpoint that names a best step
   // is written after that best.safetensors.

@@ -42,8 +42,8 @@ Diagnostics::Diagnostics(const TrainOptions& options, const Dataset& data, const
   const int B = options.batch, T = model.config.context;
   probed_ = data.val.empty() ? draw_batch(data, B, T, {options.data_seed, 0, uint64_t(B)}, 0)
                              : fill_rows(data, data.val, 0, B, T);
-  const float* h = last_step == 0 ? model_features(model, activations, probe())
-                                  : model_features(initial_model(options, model.config), activations, probe());
+  const float* h = last_step == 0 ? model_features(model, activations, probed_.batch())
+                                  : model_features(initial_model(options, model.config), activations, probed_.batch());
   start_.assign(h, h + probed_.tokens.size() * model.config.channels);
 }
 
@@ -58,7 +58,7 @@ StepObserver* Diagnostics::observer(int64_t step) {
 void Diagnostics::before_update() {
   add_tensor_statistics(rows, model_);
   std::copy_n(model_.weights.get(), model_.floats, before_.get());
-  const Batch batch = probe();
+  const Batch batch = probed_.batch();
   const float* h = model_features(model_, activations_, batch);
   const double update = model_update(h, start_.data(), batch.targets, batch.B * batch.T, model_.config.channels);
   rows.push_back({kOutside, "model", "update", update});

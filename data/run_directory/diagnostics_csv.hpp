@@ -30,10 +30,6 @@ class Diagnostics : public PassStatistics {
   void after_update() override;
 
  private:
-  Batch probe() const {
-    return {probed_.tokens.data(), probed_.targets.data(), probed_.B, probed_.T, probed_.begins_or_null()};
-  }
-
   const TrainOptions& options_;
   const Activations& activations_;
   std::unique_ptr<GrowingFile> file_;  // null if this call writes no rows and no earlier one did

@@ -11,6 +11,7 @@
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
+#include "layers/model/model.hpp"
 
 namespace {
 
@@ -224,37 +225,66 @@ std::vector<int> put_window(RowBatch& rows, int b, int at, const Dataset& data, 
   return from;
 }
 
-// Fills row `b` from place `at` on with repetitions of a window. The loss ignores them, but BatchNorm and diagnostics
-// see text.
-void put_filler(RowBatch& rows, int b, int at, const std::vector<int>& window) {
-  for (int t = at; t < rows.T; ++t)
-    rows.tokens[static_cast<size_t>(b) * rows.T + t] = window[static_cast<size_t>(t - at) % window.size()];
+std::span<int> row_of(std::vector<int>& numbers, int b, int T) {
+  return std::span(numbers).subspan(static_cast<size_t>(b) * T, T);
+}
+
+// Begins an example at place `at` of row `b`. It has the rest of the row, until the next one begins.
+void begin_example(std::vector<int>& begins, int b, int T, int at) {
+  if (!begins.empty()) std::ranges::fill(row_of(begins, b, T).subspan(at), at);
+}
+
+// Fills row `b` from place `at` on with repetitions of a window, which are an example of their own. The loss ignores
+// them, but BatchNorm and diagnostics see text.
+void put_filler(std::vector<int>& tokens, std::vector<int>& begins, int b, int T, int at,
+                const std::vector<int>& window) {
+  if (at < T) begin_example(begins, b, T, at);
+  for (int t = at; t < T; ++t) row_of(tokens, b, T)[t] = window[static_cast<size_t>(t - at) % window.size()];
+}
+
+// Writes a source to the encoder's row `b`, from place `at` on. The targets from place `target` on see it, until the
+// next source is written.
+void put_source(RowBatch& rows, int b, int at, const std::vector<int>& source, int target) {
+  EncoderRows& encoder = rows.encoder;
+  begin_example(encoder.begins, b, encoder.T, at);
+  std::ranges::copy(source, row_of(encoder.tokens, b, encoder.T).begin() + at);
+  std::ranges::fill(row_of(encoder.from, b, rows.T).subspan(target), at);
+  std::ranges::fill(row_of(encoder.to, b, rows.T).subspan(target), at + static_cast<int>(source.size()));
 }
 
 void put_row(RowBatch& rows, int b, const Dataset& data, std::span<const TokenWindow> windows, uint64_t key) {
-  int at = 0;
-  std::vector<int> last;
-  const auto begin_example = [&](int place) {
-    if (!rows.begins.empty())
-      std::fill_n(rows.begins.begin() + static_cast<std::ptrdiff_t>(b) * rows.T + place, rows.T - place, place);
-  };
+  int at = 0, source_at = 0;
+  std::vector<int> last, last_source;
   for (const TokenWindow& window : windows) {
-    begin_example(at);
+    begin_example(rows.begins, b, rows.T, at);
     last = put_window(rows, b, at, data, window, rng::key({key, uint64_t(at)}));
+    if (data.has_sources) {
+      last_source = tokens_of(data, window.source, window.source + static_cast<size_t>(window.source_length));
+      put_source(rows, b, source_at, last_source, at);
+    }
     at += window.length;
+    source_at += window.source_length;
   }
-  if (at < rows.T) begin_example(at);
-  put_filler(rows, b, at, last);
+  put_filler(rows.tokens, rows.begins, b, rows.T, at, last);
+  if (data.has_sources) put_filler(rows.encoder.tokens, rows.encoder.begins, b, rows.T, source_at, last_source);
 }
 
 // With masking, a query sees what comes after it, so even a filler has to be an example of its own.
 RowBatch empty_rows(const Dataset& data, int B, int T) {
-  const size_t n = static_cast<size_t>(B) * T;
-  return {B, T, std::vector<int>(n), std::vector<int>(n, kIgnore),
-          std::vector<int>(data.packing == Packing::documents || data.masking.on() ? n : 0)};
+  const size_t n = static_cast<size_t>(B) * T, packed = data.packing == Packing::documents || data.masking.on() ? n : 0;
+  RowBatch rows{B, T, std::vector<int>(n), std::vector<int>(n, kIgnore), std::vector<int>(packed)};
+  if (data.has_sources)
+    rows.encoder = {T, std::vector<int>(n), std::vector<int>(n), std::vector<int>(n), std::vector<int>(n, T)};
+  return rows;
 }
 
 }  // namespace
+
+Batch RowBatch::batch() const {
+  const auto or_null = [](const std::vector<int>& numbers) { return numbers.empty() ? nullptr : numbers.data(); };
+  return {tokens.data(), targets.data(), B, T, or_null(begins),
+          {or_null(encoder.tokens), encoder.T, or_null(encoder.begins), or_null(encoder.from), or_null(encoder.to)}};
+}
 
 RowBatch draw_batch(const Dataset& data, int B, int T, const StepRows& step, uint64_t first) {
   RowBatch rows = empty_rows(data, B, T);

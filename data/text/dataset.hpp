@@ -15,6 +15,8 @@
 #include "rows.hpp"
 #include "tokens.hpp"
 
+struct Batch;  // layers/model/model.hpp
+
 // What fills a row of T tokens: a window of the stream, several documents that do not see each other, or one document.
 enum class Packing { stream, documents, padded };
 
@@ -32,6 +34,7 @@ struct Dataset {
   Packing packing = Packing::stream;
   Tokens counted;                    // 1 for each token that counts as a target, else 0; empty: all count
   Masking masking;                   // off: the targets are the next tokens
+  bool has_sources = false;          // of pairs: an encoder reads one for each window
   double floor = 0;                  // nats per validation token that no model can beat; 0 if unknown
   std::string name;                  // shown to the user
   DocumentTokens around;             // each document
@@ -78,7 +81,7 @@ struct RowBatch {
   std::vector<int> tokens, targets, begins;
   EncoderRows encoder = {};
 
-  const int* begins_or_null() const { return begins.empty() ? nullptr : begins.data(); }
+  Batch batch() const;  // points to these numbers
 };
 
 // Draws B rows of T, from row `first` on.
@@ -92,6 +95,7 @@ int64_t tokens_before(const Dataset& data, int T, const StepRows& step);
 // The number of steps that cover the training part `epochs` times.
 int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs);
 
-// Returns rows [first, first + B) of T tokens. Where windows do not fill a row, they are repeated, with kIgnore as
-// targets. Rows after the last are all kIgnore. Throws std::runtime_error if a token file can no longer be read.
+// Returns rows [first, first + B) of T tokens. Where windows do not fill a row, the last is repeated, with kIgnore as
+// targets, and so are sources. Such targets see the last source. Rows after the last are all kIgnore. Throws
+// std::runtime_error if a token file can no longer be read.
 RowBatch fill_rows(const Dataset& data, const Rows& rows, size_t first, int B, int T);

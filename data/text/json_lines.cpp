@@ -65,6 +65,10 @@ LineParts parts_of(const json& object, const JsonFields& o) {
   if (prompt && completion) return {{{.text = *prompt}, {.text = *completion, .counts = true}}, false, true};
   if (prompt) fail("there is no \"" + o.completion_field + "\": name it with --completion-field");
   if (completion) fail("there is no \"" + o.prompt_field + "\": name it with --prompt-field");
+  if (object.contains(o.source_field) && object.contains(o.target_field))
+    fail("it is a pair of \"" + o.source_field + "\" and \"" + o.target_field +
+         "\": learn it with --objective pairs, or with --prompt-field " + o.source_field + " --completion-field " +
+         o.target_field);
   fail("there is no \"" + o.text_field + "\", no \"" + o.messages_field + "\", and no \"" + o.prompt_field +
        "\" with a \"" + o.completion_field + "\": name the fields with --text-field, --messages-field, or " +
        "--prompt-field and --completion-field");

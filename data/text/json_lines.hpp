@@ -20,6 +20,8 @@ enum class LearnedPart { completion, all };
 struct JsonFields {
   std::string text_field = "text", prompt_field = "prompt", completion_field = "completion";
   std::string messages_field = "messages";
+  std::string source_field = "source", target_field = "target";
+  bool reads_pairs = false;  // each line of a file is a pair (pairs.hpp)
   LearnedPart learn = LearnedPart::completion;
   const ChatTemplate* chat = nullptr;        // if it is given, a prompt and its completion are a conversation, too
   const ChatTemplate* usual_chat = nullptr;  // for messages if it is not; null: chatml

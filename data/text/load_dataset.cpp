@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "data/corpus/corpus_files.hpp"
+#include "data/corpus/translation.hpp"
 #include "data/files/files.hpp"
 #include "data/files/mapped_file.hpp"
 #include "data/host/machine.hpp"
@@ -18,6 +19,7 @@
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "documents.hpp"
 #include "layers/kernels/random.hpp"
+#include "pairs.hpp"
 #include "token_files.hpp"
 
 namespace fs = std::filesystem;
@@ -29,6 +31,7 @@ using Names = std::vector<std::string>;
 // A text and its documents, with -log P of each if it is a generated corpus; or token files.
 struct Source {
   Text text;
+  bool pairs = false;               // each two documents are a pair
   std::vector<TextSpan> documents;  // their parts
   std::vector<double> nats;
   Names token_files;
@@ -37,20 +40,27 @@ struct Source {
   std::string name() const { return token_files.empty() ? text.name : one_line(token_files[0]); }
 };
 
+// True if JSON lines are read as targets that follow from their sources.
+bool translates(const JsonFields& fields) {
+  if (fields.reads_pairs) return fields.source_field == "source" && fields.target_field == "target";
+  return fields.prompt_field == "source" && fields.completion_field == "target" &&
+         fields.learn == LearnedPart::completion;
+}
+
 // Returns the -log P of the lines of a generated corpus, or nothing if the text is something else. That of pairs is
 // known if their targets are learned, and from their sources.
 std::vector<double> nats_of(const Text& text, const JsonFields& fields) {
   if (text.files.size() != 1 || !fs::exists(nats_path(text.files[0].name))) return {};
   const Text::File& file = text.files[0];
-  if (file.spans.empty()) return read_nats(file.name, text.bytes);
-  const bool translates = fields.prompt_field == "source" && fields.completion_field == "target" &&
-                          fields.learn == LearnedPart::completion;
-  return translates ? read_nats(file.name, read_file(file.name)) : std::vector<double>();
+  const bool has_columns = form_of(file.name) == PairForm::tabs;
+  if (file.spans.empty()) return has_columns ? std::vector<double>() : read_nats(file.name, text.bytes);
+  return translates(fields) ? read_nats(file.name, read_file(file.name)) : std::vector<double>();
 }
 
 Source read_source(const Names& paths, const TextFiles& filter, const Names& held_out) {
   Source source;
   source.text = read_text(paths, filter, held_out);
+  source.pairs = filter.reads_pairs;
   source.nats = nats_of(source.text, filter);
   return source;
 }
@@ -77,6 +87,9 @@ Source open_source(const Names& paths, const TextFiles& filter, bool raw, const 
   Source source;
   source.token_files = find_token_files(paths, raw);
   if (source.token_files.empty()) return read_source(paths, filter, held_out);
+  if (filter.reads_pairs)
+    throw std::runtime_error(source.token_files[0] + " holds tokens, and --objective pairs reads text: name files of "
+                             "pairs");
   if (const Names repeated = remove_repeated(source.token_files); !repeated.empty())
     source.text.notes.push_back(note_of_repeated(repeated));
   if (const std::string note = note_of_texts_beside(paths, filter, find_all_tokens(paths, raw)); !note.empty())
@@ -224,6 +237,14 @@ std::vector<Stretch> append_source_text(Dataset& data, Source& source, Unknown u
   return {};
 }
 
+// Returns the targets of pairs, with their sources. The token that begins a source is not read.
+std::vector<Document> paired(const std::vector<Stretch>& stretches) {
+  std::vector<Document> pairs;
+  for (size_t i = 0; i + 1 < stretches.size(); i += 2)
+    pairs.push_back({.tokens = stretches[i + 1], .source = {stretches[i].begin + 1, stretches[i].end}});
+  return pairs;
+}
+
 // Appends the tokens of a source. Returns its documents if there are separators.
 std::vector<Document> append(Dataset& data, Source& source, const TextFiles& filter) {
   Text& text = source.text;
@@ -250,9 +271,9 @@ std::vector<Document> append(Dataset& data, Source& source, const TextFiles& fil
                          (filter.unknown == Unknown::skip ? "skipped" : "replaced"));
     source.nats.clear();  // these stories' -log P is no longer known
   }
-  std::vector<Document> documents;
-  for (size_t i = 0; i < stretches.size(); ++i)
-    documents.push_back({stretches[i], i < source.nats.size() ? source.nats[i] : 0});
+  std::vector<Document> documents = source.pairs ? paired(stretches) : std::vector<Document>();
+  for (size_t i = 0; !source.pairs && i < stretches.size(); ++i) documents.push_back({stretches[i]});
+  for (size_t i = 0; i < std::min(documents.size(), source.nats.size()); ++i) documents[i].nats = source.nats[i];
   return documents;
 }
 
@@ -283,7 +304,7 @@ std::future<uint64_t> begin_fingerprint(const Dataset& data) {
 void find_documents(Source& source, const std::string& how) {
   source.documents = find_documents(source.text, how);
   const auto documents = std::ranges::count_if(source.documents, [](const TextSpan& part) { return part.is_first; });
-  if (static_cast<size_t>(documents) != source.nats.size()) source.nats.clear();
+  if (static_cast<size_t>(documents) != source.nats.size() * (source.pairs ? 2 : 1)) source.nats.clear();
 }
 
 // Counts words as `wc -w` does.
@@ -319,6 +340,8 @@ void decide_documents(Dataset& data, const DocumentOptions& how, Source& source,
   const bool whole_files = std::all_of(files.begin(), files.end(), [](const Text::File& f) { return f.spans.empty(); });
   const bool by_file = data.documents == kDocuments[0] && whole_files && !have_masks(source.token_files);
   data.packing = how.packing.value_or(by_file ? Packing::stream : Packing::documents);
+  if (source.pairs && data.packing == Packing::stream)
+    throw std::runtime_error("--packing stream reads no pairs: choose documents or padded");
   if (source.token_files.empty()) find_documents(source, data.documents);
 }
 
@@ -329,7 +352,7 @@ bool needs_separator(const Dataset& data, const TextOptions& options, const Sour
 
 // Sets the tokens around documents.
 void set_separator(Dataset& data, const std::string& name) {
-  data.around = data.tokenizer.around(name);
+  data.around = data.has_sources ? tokens_around_pairs(data.tokenizer, name) : data.tokenizer.around(name);
   if (data.around.first >= 0 || data.packing == Packing::stream) return;
   throw std::runtime_error("the tokenizer has no special token that ends a document: name one with "
                            "--document-separator, or read all documents as one with --packing stream");
@@ -344,11 +367,19 @@ void require_all_counted(const Dataset& data, const char* advice) {
     throw std::runtime_error(std::string("--packing stream cannot leave prompts out of the loss: ") + advice);
 }
 
+const char* document_of(const Dataset& data) { return data.has_sources ? "pair that fits the context" : "document"; }
+
 void require_documents(const Dataset& data, bool validates) {
-  if (data.rows.empty()) throw std::runtime_error("there is no document to train on in " + data.name);
+  const std::string document = document_of(data);
+  if (data.rows.empty()) throw std::runtime_error("there is no " + document + " to train on in " + data.name);
   if (validates && data.val.empty())
-    throw std::runtime_error("there is no document for validation in " + data.name +
+    throw std::runtime_error("there is no " + document + " for validation in " + data.name +
                              ": give more text, raise --val-fraction, or set it to 0");
+}
+
+void require_no_chat(const TextOptions& options) {
+  if (options.reads_pairs && options.chat)
+    throw std::runtime_error("--chat-template is for conversations: leave it out with --objective pairs");
 }
 
 // Adds a token for masked tokens if the tokenizer has none.
@@ -429,6 +460,7 @@ Parts append_parts(Dataset& data, Source& source, Source& validation, const Text
 Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int context) {
   std::optional<Tokenizer> from_file;
   if (!tokenizer && names_file(given.tokenizer)) from_file = read_tokenizer(given.tokenizer);
+  require_no_chat(given);
   TextOptions options = with_usual_chat(given, tokenizer ? tokenizer : pointer_to(from_file));
   const bool raw = tokenizer ? tokenizer->reads_token_files()
                              : !tokenizer_file_of(options.data.at(0), options.tokenizer).empty();
@@ -440,6 +472,7 @@ Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int c
   note_copies(source.text, validation.text);
   Dataset data;
   data.name = source.name();
+  data.has_sources = source.pairs;
   data.chat = source.token_files.empty() ? source.text.chat : options.chat;
   if (!tokenizer && !from_file && !source.token_files.empty())
     from_file = tokenizer_of_tokens(source.token_files[0], options.tokenizer);
@@ -480,6 +513,7 @@ Dataset load_for_evaluation(const TextFiles& given, const Tokenizer& tokenizer, 
   Source source = open_source(files.data, files, tokenizer.reads_token_files());
   Dataset data;
   data.name = source.name();
+  data.has_sources = source.pairs;
   data.chat = source.text.chat;
   if (data.chat) require_tokens(*data.chat, tokenizer);
   decide_documents(data, how, source, &tokenizer);
@@ -493,7 +527,8 @@ Dataset load_for_evaluation(const TextFiles& given, const Tokenizer& tokenizer, 
     set_stream_rows(data, {{0, end_of_stream(data, source)}}, Draws::random, context);
   } else {
     set_document_rows(data, {{}, documents}, !source.nats.empty(), context);
-    if (data.val.empty()) throw std::runtime_error("there is no document in " + data.name);
+    if (data.val.empty())
+      throw std::runtime_error("there is no " + std::string(document_of(data)) + " in " + data.name);
   }
   require_mapped_files();
   return data;

@@ -1,18 +1,20 @@
 #include "rows.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <set>
 
 void Rows::add(std::span<const TokenWindow> row) {
   windows_.insert(windows_.end(), row.begin(), row.end());
   ends_.push_back(windows_.size());
-  int length = 0;
+  int length = 0, sources = 0;
   for (const TokenWindow& window : row) {
     targets_ += static_cast<size_t>(window.targets);
     length += window.length;
+    sources += window.source_length;
   }
-  longest_ = std::max(longest_, length);
+  longest_ = std::max({longest_, length, sources});
 }
 
 std::span<const TokenWindow> Rows::operator[](size_t r) const {
@@ -26,33 +28,49 @@ Rows one_per_row(const std::vector<TokenWindow>& windows) {
   return rows;
 }
 
+namespace {
+
+int longer_part(const TokenWindow& window) { return std::max(window.length, window.source_length); }
+
+// A row that is being filled, and its space for tokens and for those of sources.
+struct OpenRow {
+  std::vector<TokenWindow> windows;
+  int left, sources_left;
+
+  int space() const { return std::min(left, sources_left); }
+  void add(const TokenWindow& window) {
+    windows.push_back(window);
+    left -= window.length;
+    sources_left -= window.source_length;
+  }
+};
+
+}  // namespace
+
 Rows packed_rows(const std::vector<TokenWindow>& windows, int T) {
   std::vector<size_t> order(windows.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return windows[a].length > windows[b].length; });
-  std::vector<std::vector<TokenWindow>> rows;
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return longer_part(windows[i]); });
+  std::vector<OpenRow> rows;
   std::vector<std::vector<size_t>> rows_with(static_cast<size_t>(T) + 1);  // by the space that is left
   std::set<int> spaces;                                                     // the spaces that some row has left
   for (const size_t i : order) {
-    const TokenWindow& window = windows[i];
-    const auto space = spaces.lower_bound(window.length);
-    int left = T;
+    const auto space = spaces.lower_bound(longer_part(windows[i]));
     size_t row = rows.size();
     if (space == spaces.end()) {
-      rows.emplace_back();
+      rows.push_back({{}, T, T});
     } else {
-      left = *space;
-      row = rows_with[left].back();
-      rows_with[left].pop_back();
-      if (rows_with[left].empty()) spaces.erase(space);
+      std::vector<size_t>& candidates = rows_with[*space];
+      row = candidates.back();
+      candidates.pop_back();
+      if (candidates.empty()) spaces.erase(space);
     }
-    rows[row].push_back(window);
-    left -= window.length;
+    rows[row].add(windows[i]);
+    const int left = rows[row].space();
     rows_with[left].push_back(row);
     if (left > 0) spaces.insert(left);
   }
   Rows packed;
-  for (const std::vector<TokenWindow>& row : rows) packed.add(row);
+  for (const OpenRow& row : rows) packed.add(row.windows);
   return packed;
 }

@@ -13,6 +13,9 @@ struct TokenWindow {
   size_t start;
   int length;
   int targets;  // the number of targets that count, or at most that many in a window anywhere in a stream
+  // An encoder reads tokens [source, source + source_length), if there is one.
+  size_t source = 0;
+  int source_length = 0;
 };
 
 // Rows of one window each, or of several examples side by side.
@@ -26,7 +29,7 @@ class Rows {
   std::span<const TokenWindow> operator[](size_t r) const;
   const std::vector<TokenWindow>& windows() const { return windows_; }  // of all rows
   size_t targets() const { return targets_; }                           // that count, in all rows
-  int longest() const { return longest_; }                              // row, in tokens
+  int longest() const { return longest_; }                              // row, in tokens of targets or of sources
 
  private:
   std::vector<TokenWindow> windows_;
@@ -59,5 +62,6 @@ std::vector<TokenWindow> windows_of(const std::vector<Stretch>& documents, int T
 Rows one_per_row(const std::vector<TokenWindow>& windows);
 
 // Packs windows of at most T tokens into rows of T, longest first, each into the row with the least space that is
-// enough (best-fit decreasing).
+// enough (best-fit decreasing). A row with sources has T tokens of each kind. Then a window is as long as the longer of
+// its two parts, and the space is that of the kind with less of it.
 Rows packed_rows(const std::vector<TokenWindow>& windows, int T);

@@ -93,8 +93,23 @@ std::vector<TokenWindow> windows_of(const Dataset& data, const std::vector<Docum
                                     size_t& cut) {
   std::vector<Stretch> stretches;
   for (const Document& document : documents) stretches.push_back(document.tokens);
-  return windows_of(stretches, context, [&](size_t begin, size_t end) { return data.targets_among(begin, end); }, cut,
-                    data.masking.on());
+  std::vector<TokenWindow> windows =
+      windows_of(stretches, context, [&](size_t begin, size_t end) { return data.targets_among(begin, end); }, cut,
+                 data.masking.on());
+  for (size_t i = 0; data.has_sources && i < windows.size(); ++i) {  // no pair is cut, so each has one window
+    const Stretch source = documents[i].source;
+    windows[i].source = source.begin;
+    windows[i].source_length = static_cast<int>(source.end - source.begin);
+  }
+  return windows;
+}
+
+// Removes the pairs that do not fit the context, and returns their number. The last token of a target is not read.
+size_t leave_out_long(std::vector<Document>& pairs, int context) {
+  const auto most = static_cast<size_t>(context);
+  return std::erase_if(pairs, [&](const Document& pair) {
+    return size_of(pair) > most + 1 || pair.source.end - pair.source.begin > most;
+  });
 }
 
 Rows rows_of(const Dataset& data, const std::vector<TokenWindow>& windows, int context) {
@@ -122,12 +137,18 @@ DocumentSplit split_documents(const std::vector<Document>& documents, const Spli
   return split;
 }
 
-void set_document_rows(Dataset& data, const DocumentSplit& split, bool nats_known, int context) {
+void set_document_rows(Dataset& data, DocumentSplit split, bool nats_known, int context) {
   size_t cut = 0, cut_to_validate = 0;
+  const std::string longer = " longer than the context of " + std::to_string(context);
+  if (data.has_sources) {
+    const size_t left_out = leave_out_long(split.train, context) + leave_out_long(split.val, context);
+    if (left_out > 0)
+      data.notes.push_back("left out " + counted(static_cast<double>(left_out), "pair") +
+                           " whose source or target is" + longer);
+  }
   data.train = total_size(split.train);
   data.rows = rows_of(data, windows_of(data, split.train, context, cut), context);
   data.val = rows_of(data, windows_of(data, split.val, context, cut_to_validate), context);
-  const std::string longer = " longer than the context of " + std::to_string(context);
   if (cut + cut_to_validate > 0)
     data.notes.push_back(counted(static_cast<double>(cut + cut_to_validate), "document") + longer +
                          ": each is cut into examples of at most " + std::to_string(context) + " tokens");

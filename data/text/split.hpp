@@ -41,9 +41,11 @@ void set_stream_rows(Dataset& data, const std::vector<Stretch>& validation, Draw
 
 // ---- documents -------------------------------------------------------------------------------------------
 
-// A document's tokens, and the -log P of its text if that is known.
+// A document's tokens, and the -log P of its text if that is known. A pair's target is a document, whose source an
+// encoder reads.
 struct Document {
   Stretch tokens;
+  Stretch source = {};
   double nats = 0;
 };
 
@@ -55,8 +57,8 @@ struct DocumentSplit {
 DocumentSplit split_documents(const std::vector<Document>& documents, const SplitOptions& options);
 
 // Sets data.train and the rows of documents, as data.packing says. Sets the floor if `nats_known`. Notes documents that
-// are longer than the context.
-void set_document_rows(Dataset& data, const DocumentSplit& split, bool nats_known, int context);
+// are longer than the context: they are cut, and pairs are left out.
+void set_document_rows(Dataset& data, DocumentSplit split, bool nats_known, int context);
 
 // Throws std::runtime_error if there are fewer tokens than `what` needs.
 void require_tokens(size_t have, size_t need, const std::string& what, const std::string& name, const char* advice);

@@ -20,6 +20,7 @@
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "json_lines.hpp"
+#include "pairs.hpp"
 
 namespace fs = std::filesystem;
 
@@ -226,6 +227,13 @@ void normalize(std::string& text, size_t begin, const std::string& name, Names& 
   if (drop_returns(text, begin)) returns.push_back(name);
 }
 
+// Removes text[begin] and all after it, and returns that.
+std::string cut_off(std::string& text, size_t begin) {
+  std::string end = text.substr(begin);
+  text.resize(begin);
+  return end;
+}
+
 // ---- all files -------------------------------------------------------------------------------------------
 
 // The total size of these files, without pipes and devices.
@@ -324,7 +332,7 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
   constexpr size_t kLook = 1 << 16;
   Text text;
   JsonLines of_all;  // without the spans
-  Names marks, returns, json, json_lists;
+  Names marks, returns, json, json_lists, tabs;
   auto [files, skipped, own, held, repeated] = list_files(paths, filter, held_out);
   const size_t total = bytes_of(files), memory = detect_machine().memory, most = memory > 0 ? memory : size_t(-1);
   check_memory(total, "give less text");
@@ -364,13 +372,18 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
     if (text.bytes.size() >= most) throw std::runtime_error(name + " has more text than fits into memory");
     if (is_text) normalize(text.bytes, begin, name, marks, returns);
     text.files.push_back({name, begin});
+    if (filter.reads_pairs) {
+      const std::string lines = cut_off(text.bytes, begin);
+      text.files.back().spans = append_pairs(text.bytes, lines, name, filter);
+      continue;
+    }
+    if (found.path.ends_with(".tsv")) tabs.push_back(name);
     if (!by_name && !(is_text && is_json_lines(std::string_view(text.bytes).substr(begin)))) continue;
     if (!by_name && !found.named) {
       json.push_back(name);  // in a folder, it may be a log
       continue;
     }
-    const std::string lines = text.bytes.substr(begin);
-    text.bytes.resize(begin);
+    const std::string lines = cut_off(text.bytes, begin);
     JsonLines read = append_json_lines(text.bytes, lines, name, filter);
     of_all.prompts |= read.prompts;
     of_all.messages |= read.messages;
@@ -388,6 +401,9 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
   if (!json.empty())
     text.notes.push_back("JSON lines are learned as they are: " + list(json) +
                          "; for their texts alone, name them .jsonl");
+  if (!tabs.empty())
+    text.notes.push_back("columns are learned as text: " + list(tabs) +
+                         "; --objective pairs learns the second from the first");
   if (!json_lists.empty())
     text.notes.push_back("JSON is learned as it is: " + list(json_lists) + "; for its texts alone: jq -r '.[].text' " +
                          shell_words({json_lists[0]}) + " | train_gpt train -");

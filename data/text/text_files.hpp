@@ -20,7 +20,7 @@ struct Text {
   struct File {
     std::string name;
     size_t begin;
-    std::vector<TextSpan> spans = {};  // of JSON lines; empty for any other file
+    std::vector<TextSpan> spans = {};  // of JSON lines and pairs; empty for any other file
   };
   std::string bytes;               // all files, one after the other
   std::string name;                // shown to the user, without control characters
@@ -35,8 +35,9 @@ struct Text {
 // Reads `paths`: files, folders and "-" for standard input. In folders, follows symbolic links, ignores hidden files,
 // and skips files that are not text, files that train_gpt wrote, and `filter.out`. Reads a file with several names
 // once. Leaves out byte order marks and files that are also in `held_out`, and turns CRLF into LF. Reads JSON lines as
-// json_lines.hpp says: files NAME.jsonl, and named files and standard input that begin with two JSON objects. Throws
-// std::runtime_error, also for conversations next to prompts without a template for both.
+// json_lines.hpp says: files NAME.jsonl, and named files and standard input that begin with two JSON objects. With
+// filter.reads_pairs, reads every file as pairs.hpp says. Throws std::runtime_error, also for conversations next to
+// prompts without a template for both.
 Text read_text(const std::vector<std::string>& paths, const TextFiles& filter,
                const std::vector<std::string>& held_out = {});
 

@@ -87,7 +87,7 @@ void bench_step(Bench& bench, const char* model, int B, int T) {
   const std::vector<int> tokens = random_tokens(size_t(B) * T, config.vocab_size), targets = tokens;
   int64_t t = 0;
   race(bench, std::string("step, GPT-2 ") + model, size_of(B, T), rows_of(B, T), [&](const Rows& rows) {
-    training_step(state, micro_batches(tokens.data(), targets.data(), 1, B, T, rows.begins_or_null()), {}, t++, 1e-5);
+    training_step(state, micro_batches({tokens.data(), targets.data(), B, T, rows.begins_or_null()}, 1), {}, t++, 1e-5);
   });
 }
 

@@ -50,7 +50,7 @@ struct Training {
   void validate() { model_loss(state.model, state.activations, {tokens.data(), targets.data(), state.B, state.T}); }
 
   void step() {
-    training_step(state, micro_batches(tokens.data(), targets.data(), 1, state.B, state.T), {}, t++, 1e-5);
+    training_step(state, micro_batches({tokens.data(), targets.data(), state.B, state.T}, 1), {}, t++, 1e-5);
   }
 };
 

@@ -102,7 +102,8 @@ void validate_on_stories(Dataset& data, const std::vector<double>& nats, int T) 
 // The dataset of a text, and of its stories' -log P if it is a corpus.
 Dataset dataset_of(std::string text, std::vector<double> nats, const TrainOptions& o) {
   if (o.config.objective != Objective::lm)
-    throw std::invalid_argument("--objective mlm is for the program itself: this page predicts the next token");
+    throw std::invalid_argument(std::string("--objective ") + name_of(kObjectives, o.config.objective) +
+                                " is for the program itself: this page predicts the next token");
   const int T = o.config.context;
   Dataset data;
   data.name = "the text";
@@ -266,7 +267,7 @@ double engine_validate() {
   double nats = 0, counted = 0;
   for (size_t first = 0; first < wanted; first += B) {
     const RowBatch batch = fill_rows(r.data, rows, first, B, T);
-    nats += model_loss(r.model(), r.state.activations, {batch.tokens.data(), batch.targets.data(), B, T});
+    nats += model_loss(r.model(), r.state.activations, batch.batch());
     counted += static_cast<double>(
         std::count_if(batch.targets.begin(), batch.targets.end(), [](int target) { return target != kIgnore; }));
   }

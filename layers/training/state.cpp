@@ -16,7 +16,7 @@ std::string Diverged::message() const {
 TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& of_step, std::shared_ptr<Group> ranks)
     : model(std::move(m)), functions(of_step), B(b), T(t),
       activations(allocate_activations(model.config, B, T, true)),
-      tokens(size_t(B) * T), targets(tokens.size()), group(std::move(ranks)) {
+      group(std::move(ranks)) {
   assign_optimizers(model.table, functions.optimizers);
   buckets = buckets_of(model.table);
   if (group->size == 1)
@@ -28,15 +28,19 @@ TrainingState::TrainingState(Model m, int b, int t, const StepFunctions& of_step
   scratch = allocate(floats);
 }
 
-MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T, const int* begins) {
-  const size_t n = size_t(B) * T;
-  MicroBatches batches;
-  batches.count = count;
-  batches.targets = std::count_if(targets, targets + count * n, [](int target) { return target != kIgnore; });
-  batches.fill = [=](int* to_tokens, int* to_targets, int micro) {
-    std::copy_n(tokens + micro * n, n, to_tokens);
-    std::copy_n(targets + micro * n, n, to_targets);
+Batch rows_of(Batch batch, int first, int count) {
+  batch.B = count;
+  const auto skip = [first](const int*& numbers, int length) {
+    if (numbers) numbers += static_cast<size_t>(first) * length;
   };
-  if (begins) batches.fill_begins = [=](int* to, int micro) { std::copy_n(begins + micro * n, n, to); };
-  return batches;
+  for (const int** numbers : {&batch.tokens, &batch.targets, &batch.begins, &batch.encoder.from, &batch.encoder.to})
+    skip(*numbers, batch.T);
+  for (const int** numbers : {&batch.encoder.tokens, &batch.encoder.begins}) skip(*numbers, batch.encoder.T);
+  return batch;
+}
+
+MicroBatches micro_batches(const Batch& all, int count, std::shared_ptr<const void> owner) {
+  const int* end = all.targets + static_cast<size_t>(all.B) * all.T;
+  const auto targets = std::count_if(all.targets, end, [](int target) { return target != kIgnore; });
+  return {count, targets, all, std::move(owner)};
 }

@@ -2,7 +2,6 @@
 // The state of a training step, and its arguments.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,7 +40,6 @@ struct TrainingState {
   int B, T;                          // sequences in a micro-batch, and tokens in each
   Activations activations;
   Buffer optimizer_state, scratch;   // for this rank's shard
-  std::vector<int> tokens, targets, begins;  // (B,T), the newest micro-batch; begins only if rows hold several examples
   std::shared_ptr<Group> group;
   std::vector<Bucket> buckets;       // in the order of the gradients
   std::vector<Shard> shards;         // of all ranks; with one rank, one part with all tensors
@@ -55,15 +53,21 @@ struct TrainingState {
   const float* gradients_of(const ShardPart& part) const { return model.gradients.get() + part.begin; }
 };
 
+// Returns rows [first, first + count) of a batch.
+Batch rows_of(Batch batch, int first, int count);
+
 // The micro-batches of a step.
 struct MicroBatches {
   int count;
   int64_t targets;  // counted targets in all micro-batches
-  std::function<void(int* tokens, int* targets, int micro)> fill;  // writes both (B,T)
-  std::function<void(int* begins, int micro)> fill_begins = {};    // the same for Batch::begins; empty: null
+  Batch all;        // their rows
+  std::shared_ptr<const void> owner = nullptr;  // of the numbers that `all` points to; null: the caller
+
+  Batch batch(int micro) const { return rows_of(all, micro * (all.B / count), all.B / count); }
 };
-// Makes `count` micro-batches of contiguous tokens, targets and begins (or null). Keeps the pointers.
-MicroBatches micro_batches(const int* tokens, const int* targets, int count, int B, int T, const int* begins = nullptr);
+
+// Divides the rows of a batch among `count` micro-batches. Keeps its pointers.
+MicroBatches micro_batches(const Batch& all, int count, std::shared_ptr<const void> owner = nullptr);
 
 struct StepOptions {
   OptimizerOptions optimizer;

@@ -10,15 +10,6 @@
 
 namespace {
 
-// Reads a micro-batch into the state's buffers.
-Batch next_batch(TrainingState& s, const MicroBatches& batches, int micro) {
-  batches.fill(s.tokens.data(), s.targets.data(), micro);
-  if (!batches.fill_begins) return {s.tokens.data(), s.targets.data(), s.B, s.T};
-  s.begins.resize(s.tokens.size());
-  batches.fill_begins(s.begins.data(), micro);
-  return {s.tokens.data(), s.targets.data(), s.B, s.T, s.begins.data()};
-}
-
 // Leaves the step's gradient in model.gradients, and updates BatchNorm's running statistics. Returns the sum of the
 // losses over all targets, in nats. `last` observes the last micro-batch, or is null.
 double add_micro_batches(TrainingState& s, const MicroBatches& batches, const StepOptions& o, int64_t step,
@@ -30,11 +21,11 @@ double add_micro_batches(TrainingState& s, const MicroBatches& batches, const St
   add_lanes(s, o.lanes, last, [&](int lane, Observer& watch) {
     set_zero(s.model.gradients.get(), s.model.gradient_floats);
     for (int micro = lane * length; micro < (lane + 1) * length; ++micro) {
-      const Batch batch = next_batch(s, batches, micro);
       const Dropout dropout{s.model.config.dropout, o.dropout_seed, uint64_t(step), micro * s.B};
       Observer* const observer = micro + 1 == (lane + 1) * length ? &watch : nullptr;
       statistics.clear();
-      losses.set(micro, s.functions.loss_and_gradients(s.model, s.activations, batch, scale, dropout, observer));
+      losses.set(micro, s.functions.loss_and_gradients(s.model, s.activations, batches.batch(micro), scale, dropout,
+                                                     observer));
       statistics.keep_part(micro);
     }
   });

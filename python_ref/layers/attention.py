@@ -8,6 +8,12 @@ and ALiBi subtracts slope·|i - j| (BERT, Devlin et al. 2019, arXiv 1810.04805);
 query sees only keys of its own example (a mask of blocks on the diagonal): begins (B,T) says where the example of each
 token begins.
 
+In cross attention q comes from the decoder, k and v from the output of the encoder (Vaswani et al. 2017, §3.2.3).
+seen (B,T,S) says which keys a query sees, and the order of keys means nothing. A query that sees no key has the output
+0.
+
+relative (B,H,T,T) is added to the scores: T5's buckets (Raffel et al. 2020, arXiv 1910.10683, §2.1).
+
 A sink (gpt-oss, OpenAI 2025, arXiv 2508.10925) is one more score in the softmax of each query, without a key or a
 value: softmax([scores, sink]) without its last number. sinks (H)
 
@@ -23,6 +29,7 @@ q (B,T,H,D)   k, v (B,T,KV,D)   out (B,T,H·D)
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 
@@ -30,24 +37,33 @@ from layers import linear, mix, norm, position, residual
 from layers.layer_set import has_layer
 
 
+@dataclass
+class Memory:
+    """What cross attention reads."""
+
+    x: torch.Tensor  # (B,S,C) the output of the encoder
+    seen: torch.Tensor  # (B,T,S)
+
+
+def crosses(name):
+    return name.endswith(".cross")
+
+
 def declare(name, c):
     out = c.heads * c.head_dim
     width = {"q": out, "k": c.kv_heads * c.head_dim, "v": c.kv_heads * c.head_dim}
-    rows = [(f"{name}.{part}.weight", (w, c.channels)) for part, w in width.items()]
-    if c.qkv_bias:
-        rows += [(f"{name}.{part}.bias", (w,)) for part, w in width.items()]
+    rows = linear.declare(name, c, width, c.channels, c.qkv_bias)
     rows += declare_qk_norm(name, c)
-    if c.value_residual == "learned" and name != "block.0.attention":
+    if c.value_residual == "learned" and name != "block.0.attention" and not crosses(name):
         rows += mix.declare(f"{name}.value_mix")
     if c.output_gate != "none":
         gates = c.heads * (c.head_dim if c.output_gate == "elementwise" else 1)
         rows += [(f"{name}.output_gate.weight", (gates, c.channels))]
         rows += [(f"{name}.output_gate.bias", (gates,))] if c.qkv_bias else []
     rows += [(f"{name}.head_scale.gain", (c.heads,))] if c.head_scale else []
-    rows += [(f"{name}.sinks", (c.heads,))] if c.attention_sinks else []
+    rows += [(f"{name}.sinks", (c.heads,))] if c.attention_sinks and not crosses(name) else []
     rows += residual.norm_rows(name, c, "norm_inner", out)
-    rows += [(f"{name}.o.weight", (c.channels, out))]
-    return rows + [(f"{name}.o.bias", (c.channels,))] if c.o_bias else rows
+    return rows + linear.declare(name, c, {"o": c.channels}, out, c.o_bias)
 
 
 def declare_qk_norm(name, c):
@@ -87,13 +103,19 @@ def options(c, layer):
     }
 
 
-def weights(q, k, scale=None, cap=0, window=0, slopes=None, bidirectional=False, begins=None, sinks=None):
-    """(B,H,T,T) from queries and keys of all heads, (B,H,T,D)"""
-    T, D = q.shape[2:]
+def capped(q, k, scale=None, cap=0):
     scores = q @ k.transpose(2, 3)
-    scores = scores / math.sqrt(D) if scale is None else scores * scale
-    if cap:
-        scores = cap * torch.tanh(scores / cap)
+    scores = scores / math.sqrt(q.shape[3]) if scale is None else scores * scale
+    return cap * torch.tanh(scores / cap) if cap else scores
+
+
+def weights(
+    q, k, scale=None, cap=0, window=0, slopes=None, relative=None, bidirectional=False, begins=None, sinks=None
+):
+    """(B,H,T,T) from queries and keys of all heads, (B,H,T,D)"""
+    T = q.shape[2]
+    scores = capped(q, k, scale, cap)
+    scores = scores if relative is None else scores + relative
     distance = torch.arange(T)[:, None] - torch.arange(T)  # i - j
     distance = distance.abs() if bidirectional else distance
     if slopes is not None:
@@ -107,10 +129,17 @@ def weights(q, k, scale=None, cap=0, window=0, slopes=None, bidirectional=False,
     return torch.cat([scores, sinks[:, None, None].expand(*scores.shape[:-1], 1)], -1).softmax(-1)[..., :-1]
 
 
-def forward(q, k, v, **options):
+def cross_weights(q, k, seen, scale=None, cap=0):
+    """(B,H,T,S) from queries (B,H,T,D) and keys (B,H,S,D)"""
+    seen = seen[:, None]
+    blind = ~seen.any(-1, keepdim=True)
+    return capped(q, k, scale, cap).masked_fill(~(seen | blind), -math.inf).softmax(-1) * seen
+
+
+def forward(q, k, v, weights_of=None, **options):
     group = q.shape[2] // k.shape[2]
     k, v = (part.repeat_interleave(group, dim=2).transpose(1, 2) for part in (k, v))
-    return (weights(q.transpose(1, 2), k, **options) @ v).transpose(1, 2).flatten(2)
+    return ((weights_of or weights)(q.transpose(1, 2), k, **options) @ v).transpose(1, 2).flatten(2)
 
 
 def forward_qkv(qkv, heads, kv_heads, head_dim, **options):
@@ -163,8 +192,10 @@ def scaled(p, c, name, out):
     return y.flatten(-2)
 
 
-def apply(p, c, name, x, carried):
-    q, k, v = (linear.apply(p, x, f"{name}.{part}.weight", f"{name}.{part}.bias") for part in "qkv")
+def projected(p, c, name, x, source):
+    """q of x, k and v of the source: (B,T,H,D), (B,S,KV,D), (B,S,KV,D)"""
+    read = {"q": x, "k": source, "v": source}
+    q, k, v = (linear.apply(p, u, f"{name}.{part}.weight", f"{name}.{part}.bias") for part, u in read.items())
     if c.qk_norm == "full":
         q, k = norm.apply(p, c, f"{name}.q_norm", q), norm.apply(p, c, f"{name}.k_norm", k)
     q, k, v = (part.unflatten(-1, (-1, c.head_dim)) for part in (q, k, v))
@@ -172,6 +203,33 @@ def apply(p, c, name, x, carried):
         q, k = norm.apply(p, c, f"{name}.q_norm", q), norm.apply(p, c, f"{name}.k_norm", k)
     if c.qk_norm == "qkv":
         v = norm.apply(p, c, f"{name}.v_norm", v)
+    return q, k, v
+
+
+def finish(p, c, name, x, mixed):
+    """What follows the weighted sum of values. x is what the branch reads."""
+    out = gated(p, c, name, x, mixed)
+    out = scaled(p, c, name, out)
+    return linear.apply(p, residual.inner(p, c, name, out), f"{name}.o.weight", f"{name}.o.bias")
+
+
+def relative(p, c, B, T):
+    if c.position != "relative":
+        return None
+    buckets = position.buckets(T, c.relative_buckets, c.relative_distance, c.attention == "bidirectional")
+    table = p["relative.weight"]
+    added = table[buckets].permute(2, 0, 1).expand(B, -1, -1, -1)
+
+    def terms(d):
+        rows = d.abs().sum(0).flatten(1).T
+        return [("relative.weight", torch.zeros_like(table).index_add(0, buckets.flatten(), rows))]
+
+    p.watch(added, terms)
+    return added
+
+
+def apply(p, c, name, x, carried):
+    q, k, v = projected(p, c, name, x, x)
     v = mixed_values(p, c, name, v, carried)
     layer = int(name.split(".")[1])
     if c.position == "rope" and has_layer(c.rope_layers, layer):
@@ -179,7 +237,11 @@ def apply(p, c, name, x, carried):
         assert scaling.kind != "longrope" or p.begins is None
         ids = position.ids(q.shape[1], p.begins)
         q, k = (position.rope(u, theta, c.rope_fraction, ids, scaling) for u in (q, k))
-    mixed = with_sinks(p, c, name, q, k, v, options(c, layer) | {"begins": p.begins})
-    out = gated(p, c, name, x, mixed)
-    out = scaled(p, c, name, out)
-    return linear.apply(p, residual.inner(p, c, name, out), f"{name}.o.weight", f"{name}.o.bias")
+    more = {"begins": p.begins, "relative": relative(p, c, *x.shape[:2])}
+    return finish(p, c, name, x, with_sinks(p, c, name, q, k, v, options(c, layer) | more))
+
+
+def cross(p, c, name, x, memory):
+    q, k, v = projected(p, c, name, x, memory.x)
+    how = {"seen": memory.seen, "scale": c.attention_scale, "cap": c.attention_cap}
+    return finish(p, c, name, x, forward(q, k, v, cross_weights, **how))

@@ -1,4 +1,5 @@
-"""A transformer block: an attention branch and a feed-forward branch, sequential or parallel.
+"""A transformer block: an attention branch and a feed-forward branch, sequential or parallel. A decoder that reads an
+encoder has a third branch between them: cross attention.
 
 Parallel branches have two norms (GPT-NeoX, Black et al. 2022, arXiv 2204.06745, §2.1) or share one (PaLM, Chowdhery et
 al. 2022, arXiv 2204.02311, §2).
@@ -11,17 +12,16 @@ def declare_ffn(name, c):
     if c.experts:
         return moe.declare(name, c)
     inputs = ["gate", "up"] if c.gated else ["up"]
-    rows = [(f"{name}.{part}.weight", (c.hidden, c.channels)) for part in inputs]
-    if c.bias:
-        rows += [(f"{name}.{part}.bias", (c.hidden,)) for part in inputs]
+    rows = linear.declare(name, c, dict.fromkeys(inputs, c.hidden), c.channels, c.bias)
     rows += residual.norm_rows(name, c, "norm_inner", c.hidden)
-    rows += [(f"{name}.down.weight", (c.channels, c.hidden))]
-    return rows + [(f"{name}.down.bias", (c.channels,))] if c.bias else rows
+    return rows + linear.declare(name, c, {"down": c.channels}, c.hidden, c.bias)
 
 
 def declare(name, c):
     rows = mix.declare(f"{name}.stream_mix") if c.stream_mix else []
     rows += residual.declare(f"{name}.attention", c, attention.declare(f"{name}.attention", c))
+    if c.encoder:
+        rows += residual.declare(f"{name}.cross", c, attention.declare(f"{name}.cross", c))
     rows += residual.declare(f"{name}.ffn", c, declare_ffn(f"{name}.ffn", c), c.block != "parallel-shared")
     shared_gain = residual.PLACEMENTS[c.placement].gain == "block"
     return rows + [(f"{name}.scale.gain", (1,))] if shared_gain else rows
@@ -41,12 +41,16 @@ def ffn(p, c, name, x):
 
 
 def apply(p, c, name, x, carried):
-    """`carried` holds what crosses layers: the first block's input, and the first layer's values."""
+    """`carried` holds what crosses layers: the first block's input, the first layer's values, and what
+    cross attention reads."""
     if c.stream_mix:
         x = mix.apply(p, f"{name}.stream_mix", x, carried["x"])
 
     def attend(u):
         return attention.apply(p, c, f"{name}.attention", u, carried)
+
+    def look_up(u):
+        return attention.cross(p, c, f"{name}.cross", u, carried["memory"])
 
     def feed_forward(u):
         return ffn(p, c, f"{name}.ffn", u)
@@ -58,4 +62,6 @@ def apply(p, c, name, x, carried):
         return residual.apply(p, c, f"{name}.attention", x, lambda u: attend(u) + feed_forward(u))
     bottom = x if c.placement == "b2t" else None
     x = residual.apply(p, c, f"{name}.attention", x, attend)
+    if c.encoder:
+        x = residual.apply(p, c, f"{name}.cross", x, look_up)
     return residual.apply(p, c, f"{name}.ffn", x, feed_forward, bottom)

@@ -22,8 +22,11 @@ def distribution(x):
     }
 
 
-def attention_numbers(q, k, scale, cap, window, slopes, begins, sinks=None):
+def attention_numbers(
+    q, k, scale, cap, window, slopes, begins, sinks=None, relative=None, bidirectional=False
+):
     """q (B,T,H,D)   k (B,T,KV,D)   -> entropy, max_logit"""
+    assert begins is None or not bidirectional
     T, group = q.shape[1], q.shape[2] // k.shape[2]
     entropies, top = [], -math.inf
     for h in range(q.shape[2]):
@@ -31,12 +34,14 @@ def attention_numbers(q, k, scale, cap, window, slopes, begins, sinks=None):
         scores = scores / math.sqrt(q.shape[3]) if scale is None else scores * scale
         for t, b in itertools.product(range(T), range(len(q))):
             first = max(t + 1 - window if window else 0, 0 if begins is None else begins[b, t])
-            row = scores[b, t, first : t + 1]
-            keys = len(row)
+            last = min(T, t + (window or T)) if bidirectional else t + 1
+            row, keys = scores[b, t, first:last], last - first
             if cap:
                 row = cap * torch.tanh(row / cap)
             if slopes:
-                row = row - slopes[h] * torch.arange(keys - 1, -1, -1)
+                row = row - slopes[h] * (t - torch.arange(first, last)).abs()
+            if relative is not None:
+                row = row + relative[b, h, t, first:last]
             top = max(top, row.max().item())
             if keys > 1:
                 p = (row if sinks is None else torch.cat([row, sinks[h : h + 1]])).softmax(-1)[:keys]

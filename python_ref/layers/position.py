@@ -1,5 +1,6 @@
 """Rotary position embedding (Su et al. 2021, arXiv 2104.09864, eq. 34), pairs (i, i + R/2) of the first R of a head's D
-numbers; sinusoids (Vaswani et al. 2017, arXiv 1706.03762, §3.5); ALiBi's slopes (Press et al. 2021, arXiv 2108.12409).
+numbers; sinusoids (Vaswani et al. 2017, arXiv 1706.03762, §3.5); ALiBi's slopes (Press et al. 2021, arXiv 2108.12409);
+T5's buckets of distances (Raffel et al. 2020, arXiv 1910.10683, §2.1).
 
 x (B,T,H,D)   the pair i of the row at position t is rotated by the angle t · theta^(-2i/R)
 ids (1,T) or (B,T): the positions
@@ -74,6 +75,19 @@ def sinusoids(T, C):
     t = torch.arange(T, dtype=torch.float64)
     columns = [(torch.sin, torch.cos)[c % 2](t / 10000 ** ((c - c % 2) / C)) for c in range(C)]
     return torch.stack(columns, dim=-1)
+
+
+def buckets(T, count, farthest, bidirectional):
+    """(T,T): the bucket of the distance from query i to key j. One for each small distance, then some of growing width,
+    and from `farthest` on the last. If bidirectional, later keys have the second half of the buckets."""
+    distance = torch.arange(T)[:, None] - torch.arange(T)  # i - j
+    later = bidirectional * (distance < 0)
+    distance = distance.abs() if bidirectional else distance.clamp(min=0)
+    count = count // 2 if bidirectional else count
+    exact = count // 2
+    logarithm = torch.log(distance.double().clamp(min=exact) / exact) / math.log(farthest / exact)
+    wide = (exact + (logarithm * (count - exact)).long()).clamp(max=count - 1)
+    return count * later + torch.where(distance < exact, distance, wide)
 
 
 def alibi_slopes(heads):

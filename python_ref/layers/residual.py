@@ -12,14 +12,47 @@ from typing import Callable, Optional, Tuple
 from layers import norm, streams
 
 
+@dataclass(frozen=True)
+class Depths:
+    """The depth of a stack, and of the one that it is read by or reads."""
+
+    layers: int
+    encoder: int = 0  # layers of the encoder that this stack reads
+    decoder: int = 0  # layers of the decoder that reads this stack
+
+    def alone(self):
+        assert not self.encoder and not self.decoder, "the paper has no constants for an encoder and a decoder"
+        return self.layers
+
+
+def deepnorm_alpha(d):
+    """DeepNet, fig. 2: decoder-only, encoder (N layers) and decoder (M layers)"""
+    if d.decoder:
+        return 0.81 * (d.layers**4 * d.decoder) ** (1 / 16)
+    return ((3 if d.encoder else 2) * d.layers) ** 0.25
+
+
+def deepnorm_beta(d):
+    if d.decoder:
+        return 0.87 * (d.layers**4 * d.decoder) ** (-1 / 16)
+    return ((12 if d.encoder else 8) * d.layers) ** -0.25
+
+
+def magneto_gamma(d):
+    """Magneto, fig. 2"""
+    if d.decoder:
+        return math.sqrt(math.log(3 * d.decoder) * math.log(2 * d.layers) / 3)
+    return math.sqrt(math.log((3 if d.encoder else 2) * d.layers))
+
+
 @dataclass
 class Placement:
     norms: Tuple[str, ...]  # the norms of one branch
     formula: Callable
     final_norm: bool
-    skip: Callable = lambda layers: 1.0
+    skip: Callable = lambda depths: 1.0
     gain: Optional[str] = None  # per "channel" of each branch, or one per "block"
-    matrices: Callable = lambda layers: 1.0  # initial factor of v, o and the feed-forward matrices
+    matrices: Callable = lambda depths: 1.0  # initial factor of v, o and the feed-forward matrices
     streams: str = ""  # several: "hyper" | "static" | "mhc" | "dual", of layers/streams.py
 
 
@@ -34,15 +67,13 @@ PLACEMENTS = {
     "sandwich": Placement(
         ("norm_in", "norm_out"), lambda x, F, n, a, l, g: a * x + n("norm_out", F(n("norm_in", x))), True
     ),
-    # Wang et al. 2022 (DeepNet), arXiv 2203.00555, fig. 2 and §3: LN(α x + G(x)); decoder-only with M layers:
-    # α = (2M)^(1/4)
+    # Wang et al. 2022 (DeepNet), arXiv 2203.00555, fig. 2 and §3: LN(α x + G(x))
     "deepnorm": Placement(
         ("norm_sum",),
         lambda x, F, n, a, l, g: n("norm_sum", a * x + F(x)),
         False,
-        lambda layers: (2 * layers) ** 0.25,
-        # β = (8M)^(-1/4), decoder-only
-        matrices=lambda layers: (8 * layers) ** -0.25,
+        deepnorm_alpha,
+        matrices=deepnorm_beta,
     ),
     # OLMo 2 (2025), arXiv 2501.00656: h = x + Norm(Attention(x)), then h + Norm(MLP(h))
     "reordered": Placement(("norm_out",), lambda x, F, n, a, l, g: a * x + n("norm_out", F(x)), True),
@@ -54,8 +85,8 @@ PLACEMENTS = {
         ("norm_sum",),
         lambda x, F, n, a, l, g: n("norm_sum", a * x + F(x)),
         False,
-        lambda layers: math.sqrt(2 * layers),
-        matrices=lambda layers: 1 / math.sqrt(2 * layers),
+        lambda depths: math.sqrt(2 * depths.alone()),
+        matrices=lambda depths: 1 / math.sqrt(2 * depths.alone()),
     ),
     # Chen & Wei 2026 (Keel), arXiv 2601.19895: LN(α x + F(LN(x))); here α is left to the user
     "pre-post": Placement(
@@ -66,7 +97,7 @@ PLACEMENTS = {
         ("norm_in", "norm_sum"),
         lambda x, F, n, a, l, g: n("norm_sum", a * x + F(n("norm_in", x))),
         False,
-        lambda layers: 2 * layers,
+        lambda depths: 2 * depths.alone(),
     ),
     # Zhuo et al. 2025 (HybridNorm), arXiv 2503.04598: Y = X + MHA(X), FFN(Norm(Y)) + Norm(Y), with norms of q, k and v
     # in MHA. Norm(Y) is the output of attention's branch here. See `at`.
@@ -77,12 +108,12 @@ PLACEMENTS = {
     # Sun et al. 2025, arXiv 2502.05795: the output of each layer normalization times 1/√l
     "lns": Placement(("norm_in",), lambda x, F, n, a, l, g: a * x + F(n("norm_in", x) / math.sqrt(l)), True),
     # Wang et al. 2022 (Magneto), arXiv 2210.06423, §2.1: Pre-LN with a second norm before the output
-    # matrix; in a decoder, v, out and ffn are multiplied by √(log 2M)
+    # matrix; v, out and ffn are multiplied by γ
     "sub-ln": Placement(
         ("norm_in", "norm_inner"),
         lambda x, F, n, a, l, g: a * x + F(n("norm_in", x)),
         True,
-        matrices=lambda layers: math.sqrt(math.log(2 * layers)),
+        matrices=magneto_gamma,
     ),
     # Touvron et al. 2021 (CaiT), arXiv 2103.17239, eq. 4: x + diag(λ) F(η(x))
     "layerscale": Placement(
@@ -91,12 +122,13 @@ PLACEMENTS = {
     # Bachlechner et al. 2020, arXiv 2003.04887, eq. 3: x + α F(x); the authors' layer has one α for both its branches
     "rezero": Placement((), lambda x, F, n, a, l, g: a * x + g(F(x)), False, gain="block"),
     # Takase et al. 2022 (B2T), arXiv 2206.00330, Post-LN whose feed-forward branch is LN(x_inp + x + FFN(x)),
-    # with x_inp the input of the block; `apply` adds it. The authors' rescaling_init: weights by M^(-1/2)
+    # with x_inp the input of the block; `apply` adds it. The authors' rescaling_init: weights by M^(-1/2),
+    # with M the layers of the own stack
     "b2t": Placement(
         ("norm_sum",),
         lambda x, F, n, a, l, g: n("norm_sum", a * x + F(x)),
         False,
-        matrices=lambda layers: layers**-0.5,
+        matrices=lambda depths: depths.layers**-0.5,
     ),
     # Shleifer et al. 2021 (NormFormer), arXiv 2110.09456: x + LN(MHA(LN(x))), with a factor on each head, then
     # x + W2 LN(act(W1 LN(x))). The second branch is sub-ln's. See `at`.
@@ -118,7 +150,7 @@ def at(c, name):
     if c.placement == "hybridnorm-star" and layer == "0":
         return PLACEMENTS["pre"]
     if c.placement.startswith("hybridnorm"):
-        return PLACEMENTS["post" if branch == "attention" else "none"]
+        return PLACEMENTS["none" if branch == "ffn" else "post"]
     if c.placement == "normformer" and branch == "ffn":
         return PLACEMENTS["sub-ln"]
     if c.placement != "mix-ln":
