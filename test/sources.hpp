@@ -11,6 +11,11 @@ struct Sources {
   int B, T, S;
   std::vector<int> tokens, begins, from, to;
 
+  // The sources of a row, without padding.
+  std::vector<int> row(int b) const {
+    const auto first = tokens.begin() + b * S;
+    return {first, first + *std::max_element(to.begin() + b * T, to.begin() + (b + 1) * T)};
+  }
   EncoderInput input() const { return {tokens.data(), S, begins.data(), from.data(), to.data()}; }
 };
 

@@ -100,7 +100,7 @@ void compare_models(Config config, std::string name, float dropout_p) {
   if (config.rope_scaling == RopeScaling::longrope || !model.config.causal()) return;
   const Activations without_backward = allocate_activations(model.config, 1, T, false);
   ModelCache cache(model.config, model.config.context);
-  if (model.config.crosses()) read_sources(cache, model, without_backward, batch.encoder, 1);
+  if (model.config.crosses()) read_sources(cache, model, without_backward, {sources.row(0)});
   for (const int piece : {1, 4, 1, 3}) {
     const float* logits = model_logits(model, without_backward, cache, tokens.data() + cache.past, piece);
     const size_t row = size_t(cache.past - 1) * config.vocab_size;

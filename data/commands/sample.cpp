@@ -103,7 +103,7 @@ std::vector<int> tokens_of(const Session& session, const std::vector<Turn>& turn
 }
 
 // Prints samples in order although they are generated in parallel. Prints the first unfinished sample as it grows. An
-// answer is printed without its question.
+// answer is printed without its question, and a target without its source.
 class InOrder {
  public:
   InOrder(const Session& session, std::string prompt) : session_(session), prompt_(std::move(prompt)) { begin(); }
@@ -132,7 +132,7 @@ class InOrder {
 
   void begin() {
     if (session_.options.json) return;
-    if (!session_.chat) output_.write(prompt_);
+    if (!session_.chat && session_.how.source.empty()) output_.write(prompt_);
     output_.write(std::exchange(waiting_[first_].text, ""));
   }
 
@@ -150,13 +150,22 @@ std::string prompt_of(const SampleOptions& options) {
   return piped || options.prompt == "-" ? read_file("-") : options.prompt.value_or("");
 }
 
+// Returns the tokens that the model goes on from. If it has an encoder, the prompt is the source that this one reads.
+std::vector<int> read(Session& session, const std::string& prompt) {
+  const Tokenizer& tokenizer = session.trained.header.tokenizer;
+  if (session.trained.model.config.crosses()) {
+    session.how.source = source_tokens(tokenizer, prompt, session.how.around, session.trained.model.config.context);
+    return {session.how.around.first};
+  }
+  return session.chat ? tokens_of(session, {{"user", prompt}}) : prompt_tokens(tokenizer, prompt, session.how);
+}
+
 void print_samples(Session session, std::string prompt) {
   const auto& [options, trained, how, chat] = session;
   prompt = session.known(prompt);
   if (prompt.empty()) session.chat = nullptr;  // the model writes both sides of a conversation
   const Tokenizer& tokenizer = trained.header.tokenizer;
-  const std::vector<int> tokens =
-      chat ? tokens_of(session, {{"user", prompt}}) : prompt_tokens(tokenizer, prompt, how);
+  const std::vector<int> tokens = read(session, prompt);
   const int context = trained.model.config.context;
   const size_t longest = tokens.size() + static_cast<size_t>(how.length);
   if (!how.within_context && longest > static_cast<size_t>(context))
@@ -225,6 +234,15 @@ void continue_text(const Session& session) {
                     text += more.text;
                     if (more.ended) start();
                   });
+}
+
+// Each line is a source.
+void translate(Session session) {
+  loop_over_lines("Each line is a source.", [] {}, [&](const std::string& line, uint64_t number) {
+    const std::string source = session.known(line);
+    const std::vector<int> tokens = read(session, source);
+    continued(session, tokens, source, number);
+  });
 }
 
 // Removes the first question and its answer, if there are later ones. A system's turn before them stays.
@@ -303,7 +321,7 @@ void run_sample(const SampleOptions& options) {
   trained.header.tokenizer = trained.header.tokenizer.finding_special(options.finds_special);
   trained.header.tokenizer.require_text();
   const std::string prompt = options.interactive ? "" : prompt_of(options);
-  const bool masks = trained.model.config.objective == Objective::mlm;
+  const bool masks = trained.model.config.objective == Objective::mlm, reads = trained.model.config.crosses();
   if (!options.interactive && !options.raw && prompt.empty() && trained.header.answers)
     throw std::invalid_argument("this model has learned to answer, and not how a text begins: add --prompt 'a question'"
                                 ", or --raw to see what it writes");
@@ -311,15 +329,19 @@ void run_sample(const SampleOptions& options) {
                static_cast<long long>(trained.header.step));
   const Tokenizer& tokenizer = trained.header.tokenizer;
   const bool open = !options.length;
+  Sampling sampling = options.sampling;
+  sampling.temperature = options.temperature.value_or(reads ? 0.f : 1.f);
   const Session session{options, trained,
                         {.length = options.length.value_or(kUsualLength),
                          .stop = with_newlines(options.stop),
-                         .sampling = options.sampling,
+                         .sampling = sampling,
                          .around = tokenizer.around(trained.header.options.separator),
                          .within_context = open,
-                         .at_first = trained.header.options.begin_contexts()},
+                         .at_first = trained.header.options.begin_contexts(),
+                         .beams = options.beams},
                         options.raw ? nullptr : trained.header.chat()};
   if (masks) return options.interactive ? fill_lines(session) : fill_prompt(session, prompt);
   if (!options.interactive) return print_samples(session, prompt);
+  if (reads) return translate(session);
   session.chat ? converse(session) : continue_text(session);
 }

@@ -256,7 +256,7 @@ void set_options(Command& c) {
           s.positional ? "usage: " + usage_of(command_row(c.kind)) : "write " + option + " " + s.takes;
       throw std::invalid_argument(option + " is missing: " + usage);
     }
-  if (c.sample.greedy) c.sample.sampling.temperature = 0;
+  if (c.sample.greedy) c.sample.temperature = 0;
   if (c.sample.interactive && (c.sample.count > 1 || c.sample.prompt == "-"))
     throw std::invalid_argument("--interactive reads lines from standard input and answers each once: "
                                 "leave out --count and --prompt -");

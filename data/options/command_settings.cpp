@@ -52,28 +52,32 @@ void describe_sample(SettingTable<SampleOptions>& t) {
   using Options = SampleOptions;
   const auto by = [](auto member) { return in(&Options::sampling, member); };
   const Condition<Options> samples = {[](const Options& o) { return !o.greedy; }, nullptr, "with {greedy}", true};
-  const Condition<Options> draws = {[](const Options& o) { return o.greedy || o.sampling.temperature != 0; }, nullptr,
+  const Condition<Options> no_beams = {[](const Options& o) { return o.beams == 0; }, nullptr, "with {beams}", true};
+  const Condition<Options> draws = {[](const Options& o) { return o.greedy || o.beams > 0 || o.draws(); }, nullptr,
                                     "with {temperature} 0", true};
   describe_checkpoint(t, &Options::checkpoint);
   t.text("prompt", &Options::prompt, "TEXT",
-         "text to continue; -: standard input (default: standard input, or a newline)");
+         "text to continue, or source; -: standard input (default: that, or a newline)");
   t.choice("unknown", kUnknowns, &Options::unknown, "handling of prompt characters outside the vocabulary");
   describe_special(t);
   t.number("length", &Options::length, 0, 1e9,
            "tokens to generate (default: up to 500, to the end of the context or line)");
-  t.number("count", &Options::count, 1, 1e9, "samples to generate, each from the same prompt");
+  t.number("count", &Options::count, 1, 1e9, "samples to generate, each from the same prompt", {}, {no_beams});
   t.text("stop", &Options::stop, "TEXT", "stop sequence (\\n: a newline)");
-  t.number("temperature", by(&Sampling::temperature), 0, 100, "sampling temperature (0: greedy)", {}, {samples});
+  t.number("temperature", &Options::temperature, 0, 100,
+           "sampling temperature (0: greedy; default: 1, or 0 with an encoder)", {}, {samples, no_beams});
   t.number("top-k", by(&Sampling::top_k), 0, 1e9, "top-k sampling: only the K likeliest tokens (0: all)", {},
-           {samples, draws});
+           {samples, no_beams, draws});
   t.number("top-p", by(&Sampling::top_p), 0, 1,
-           "nucleus sampling: only the likeliest tokens up to this probability (1: off)", {}, {samples, draws});
+           "nucleus sampling: only the likeliest tokens up to this probability (1: off)", {},
+           {samples, no_beams, draws});
   t.number("min-p", by(&Sampling::min_p), 0, 1,
-           "min-p sampling: tokens with this share of the top probability (0: off)", {}, {samples, draws});
+           "min-p sampling: tokens with this share of the top probability (0: off)", {}, {samples, no_beams, draws});
   t.number("repeat-penalty", by(&Sampling::repeat_penalty), .01, 100,
-           "penalty on tokens that the context has (1: off)");
-  t.flag("greedy", &Options::greedy, "greedy decoding: always the likeliest token");
-  t.number("seed", by(&Sampling::seed), 0, kLargest, "sampling seed", {}, {samples, draws});
+           "penalty on tokens that the context has (1: off)", {}, {no_beams});
+  t.flag("greedy", &Options::greedy, "greedy decoding: always the likeliest token", {}, {no_beams});
+  t.number("beams", &Options::beams, 0, 1000, "beams of beam search: the likeliest text (0: none)");
+  t.number("seed", by(&Sampling::seed), 0, kLargest, "sampling seed", {}, {samples, no_beams, draws});
   t.flag("json", &Options::json, "print each sample and its tokens as JSON");
   t.flag("interactive", &Options::interactive,
          "prompt loop: lines continue the text, an empty one restarts (Ctrl-D: end)");

@@ -93,8 +93,12 @@ struct SampleOptions {
   std::optional<bool> finds_special;  // open: as the tokenizer does
   std::optional<int> length;  // open: up to 500 within the context
   int count = 1, threads = 0;
+  int beams = 0;  // of beam search; 0: none
+  std::optional<float> temperature;  // open: 1, but 0 for a model with an encoder
   std::string stop;  // as typed: \n and \t stand for a newline and a tab
-  Sampling sampling;
+  Sampling sampling;  // but for the temperature
+
+  bool draws() const { return !greedy && beams == 0 && temperature != 0.f; }
 };
 
 struct EvalOptions : TextFiles {

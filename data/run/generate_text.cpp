@@ -5,6 +5,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "data/strings/format.hpp"
+#include "layers/model/beam_search.hpp"
+
 std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt, const Generation& how) {
   const int first = how.around.first;
   const std::vector<uint32_t> encoded = tokenizer.encode(prompt);
@@ -12,6 +15,18 @@ std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& pr
   const bool begins = tokens.empty() || how.at_first || first == tokenizer.begin();
   if (first >= 0 && begins) tokens.insert(tokens.begin(), first);
   if (tokens.empty()) tokens.push_back(std::max(0, tokenizer.newline()));
+  return tokens;
+}
+
+std::vector<int> source_tokens(const Tokenizer& tokenizer, const std::string& text, const DocumentTokens& around,
+                               int context) {
+  if (text.empty()) throw std::runtime_error("there is no source text to read: add --prompt 'a text'");
+  const std::vector<uint32_t> encoded = tokenizer.encode(text);
+  std::vector<int> tokens(encoded.begin(), encoded.end());
+  tokens.push_back(around.last);
+  if (tokens.size() > static_cast<size_t>(context))
+    throw std::runtime_error("the source text has " + counted(static_cast<double>(tokens.size()), "token") +
+                             ", and the model reads at most " + std::to_string(context) + ": shorten it");
   return tokens;
 }
 
@@ -60,7 +75,8 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
   // A model's vocabulary may be larger than the tokenizer's. Only tokens of the tokenizer are drawn.
   const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
   const auto count = static_cast<int>(texts.size());
-  Generator generator(model, static_cast<int64_t>(prompt.size()) + how.length, count, how.activations);
+  Generator generator(model, static_cast<int64_t>(prompt.size()) + how.length, count, how.activations,
+                      how.source);
   generator.feed(prompt);
   for (const float* logits = generator.split(count);;) {
     std::vector<int> tokens, open;
@@ -95,10 +111,28 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
   }
 }
 
+// Writes the text that beam search finds.
+void search(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt, const Generation& how,
+            const Listener& listener) {
+  const int room = model.config.context - static_cast<int>(prompt.size()) + 1;
+  const auto ends = [&](int token) {
+    return token == how.around.first || token == how.around.last || token == how.turn_end;
+  };
+  const BeamSearch search{how.beams, std::min(how.length, room), std::min(model.config.vocab_size, tokenizer.vocabulary()),
+                          ends, how.stopped};
+  Generator generator(model, static_cast<int64_t>(prompt.size()) + search.length, how.beams, how.activations, how.source);
+  const Found found = beam_search(generator, prompt, model.config.vocab_size, search);
+  UnfinishedText text{0};
+  for (const int token : found.tokens)
+    if (!add(text, token, tokenizer, how, listener)) break;
+  finish(text, listener);
+}
+
 }  // namespace
 
 void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt,
                     const Generation& how, int count, const Listener& listener) {
+  if (how.beams > 0 && how.length > 0) return search(model, tokenizer, prompt, how, listener);
   const int64_t most = static_cast<int64_t>(prompt.size()) + how.length;
   const int together = sequences_together(model.config, most, count);
   for (int first = 0; first < count; first += together) {

@@ -20,6 +20,8 @@ struct Generation {
   bool at_first = false;  // the prompt begins a document: the model has seen no other beginning of a context
   int turn_end = -1;      // a token that ends the text, too: the end of an answer
   std::string begin = {};  // is left out where the text begins with it
+  std::vector<int> source = {};  // what a model with an encoder reads
+  int beams = 0;                 // of beam search in the place of draws; 0: none
 };
 
 // Why a text ended, and its tokens without the prompt's.
@@ -33,6 +35,11 @@ struct Listener {
   std::function<void(int sample, const std::string& piece)> write;  // called once the piece cannot be part of `stop`
   std::function<void(int sample, const Generated& result)> end;
 };
+
+// Returns the tokens that an encoder reads for a text, as in training. Throws std::runtime_error if the text is empty,
+// or longer than the context.
+std::vector<int> source_tokens(const Tokenizer& tokenizer, const std::string& text, const DocumentTokens& around,
+                               int context);
 
 // Returns the tokens of a prompt. Without a separator, an empty prompt becomes a newline, or the first character of a
 // vocabulary without newline. If the separator is the tokenizer's begin(), it comes before the prompt, and the text

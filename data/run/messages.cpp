@@ -157,6 +157,38 @@ std::string answers_of(const Trainer& t) {
   return text;
 }
 
+// Returns the first pairs for validation, or for training.
+std::vector<TokenWindow> first_pairs(const Dataset& data, size_t most) {
+  std::vector<TokenWindow> windows = (data.val.empty() ? data.rows : data.val).windows();
+  std::ranges::sort(windows, {}, &TokenWindow::start);
+  windows.resize(std::min(windows.size(), most));
+  return windows;
+}
+
+std::vector<int> source_of(const Dataset& data, const TokenWindow& window) {
+  std::vector<int> source;
+  for (int i = 0; i < window.source_length; ++i) source.push_back(static_cast<int>(data.tokens[window.source + i]));
+  return source;
+}
+std::string text_of(const Tokenizer& tokenizer, const std::vector<int>& source) {
+  return tokenizer.decode({source.begin(), source.end() - 1});
+}
+
+// Writes the targets of the first sources.
+std::string targets_of(const Trainer& t) {
+  const Tokenizer& tokenizer = t.data.tokenizer;
+  std::string text;
+  for (const TokenWindow& window : first_pairs(t.data, 3)) {
+    const std::vector<int> source = source_of(t.data, window);
+    const Generation how{.length = t.sample_length(), .sampling = {.temperature = 0}, .around = t.data.around,
+                         .activations = &t.activations, .within_context = true, .source = source};
+    text += (text.empty() ? "" : "\n") + text_of(tokenizer, source) + "\n  ";
+    generate_text(t.model, tokenizer, std::vector{static_cast<int>(t.data.tokens[window.start])}, how,
+                  [&](const std::string& piece) { text += piece; });
+  }
+  return text;
+}
+
 // Samples documents, or a part of a stream.
 std::string texts_of(const Trainer& t) {
   const auto sample = [&t](uint64_t n) {
@@ -182,6 +214,8 @@ std::vector<std::string> compare_words(const Trainer& t) {
 std::vector<std::string> sample_words(const Trainer& t) {
   const std::string& out = t.options().out;
   if (t.data.chat || t.state.answers) return {"sample", out, "--interactive"};
+  if (t.data.has_sources)
+    return {"sample", out, "--prompt", text_of(t.data.tokenizer, source_of(t.data, first_pairs(t.data, 1)[0]))};
   const std::string prompt = first_word(t.data);
   if (t.data.masking.on()) return {"sample", out, "--prompt", prompt + " " + mask_name(t.data.tokenizer)};
   return prompt.empty() ? std::vector<std::string>{"sample", out}
@@ -192,8 +226,9 @@ std::vector<std::string> sample_words(const Trainer& t) {
 
 std::string text_sample(const Trainer& t, int64_t step) {
   const std::string text = t.data.masking.on() ? filled_sample(t.model, t.activations, t.data)
-                           : t.state.answers   ? answers_of(t)
-                                               : texts_of(t);
+                           : t.data.has_sources ? targets_of(t)
+                           : t.state.answers    ? answers_of(t)
+                                                : texts_of(t);
   keep_sample(t.options().out, step, text);
   if (has_json_lines()) json_line(to_ascii({{"event", "sample"}, {"step", step}, {"text", text}}));
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";

@@ -59,7 +59,7 @@ Timing measure_rest(Trainer& t, double budget, double step) {
         t.group->size;
   constexpr int kTokens = 16;
   const bool samples = !t.options().quiet || t.options().sample_every > 0;
-  if (samples && !t.data.masking.on())  // filling masks takes one forward pass
+  if (samples && !t.data.masking.on() && !t.data.has_sources)  // filling masks and short targets take little time
     s.token = time_of(budget / 50, 5, [&](int) {
                 sample_of(t.model, t.data.tokenizer, kTokens, 1, {}, 0, &t.activations);
               }) / kTokens;

@@ -78,7 +78,7 @@ struct EncoderRows {
 // B rows of T tokens and targets. `begins` says where in its row each token's example begins; empty: at 0.
 struct RowBatch {
   int B, T;
-  std::vector<int> tokens, targets, begins;
+  std::vector<int> tokens = {}, targets = {}, begins = {};
   EncoderRows encoder = {};
 
   Batch batch() const;  // points to these numbers

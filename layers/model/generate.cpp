@@ -109,12 +109,17 @@ int sequences_together(const Config& config, int64_t tokens, int64_t wanted) {
   return static_cast<int>(std::min<int64_t>(wanted, std::clamp<size_t>(kMostBytes / each, 1, kMostSequences)));
 }
 
-Generator::Generator(const Model& model, int64_t tokens, int sequences, const Activations* activations)
+Generator::Generator(const Model& model, int64_t tokens, int sequences, const Activations* activations,
+                     const std::vector<int>& source)
     : model_(model),
       cache_(model.config, length_of_cache(model.config, tokens), sequences),
-      own_(activations ? Activations() : allocate_activations(model.config, 1, std::max(cache_.T, sequences), false)),
+      own_(activations ? Activations()
+                       : allocate_activations(model.config, 1,
+                                              std::max({cache_.T, sequences, static_cast<int>(source.size())}), false)),
       activations_(activations ? *activations : own_),
-      seen_(1) {}
+      seen_(1) {
+  if (model.config.crosses()) read_sources(cache_, model, activations_, {source});
+}
 
 const float* Generator::feed(const std::vector<int>& tokens) {
   seen_[0].insert(seen_[0].end(), tokens.begin(), tokens.end());
@@ -173,6 +178,21 @@ void Generator::keep(const std::vector<int>& sequences) {
     copy_cache(static_cast<int>(b), sequences[b]);
   }
   seen_.resize(sequences.size());
+}
+
+void Generator::fork(const std::vector<int>& parents) {
+  const size_t each = size_t(cache_.past) * cache_width(model_.config);
+  const std::vector<std::vector<int>> seen = seen_;
+  seen_.resize(parents.size());
+  for (size_t b = 0; b < parents.size(); ++b) seen_[b] = seen[parents[b]];
+  for (int l = 0; l < model_.config.n_layer; ++l) {
+    std::vector<std::vector<float>> rows;
+    for (const int parent : parents) {
+      const float* cached = cache_.layer(model_.config, l, parent);
+      rows.emplace_back(cached, cached + each);
+    }
+    for (size_t b = 0; b < parents.size(); ++b) std::ranges::copy(rows[b], cache_.layer(model_.config, l, int(b)));
+  }
 }
 
 void Generator::copy_cache(int to, int from) {

@@ -32,13 +32,16 @@ class Generator {
   // `tokens` is the total number of tokens that a sequence will be fed. Allocates for these, or for the context if that
   // is shorter, and for `sequences` sequences, at most kMostSequences. Uses `activations` instead of its own if given;
   // they must have a row for each token of the context and for each sequence.
-  Generator(const Model& model, int64_t tokens, int sequences = 1, const Activations* activations = nullptr);
+  // A model with an encoder needs a `source`, whose tokens the activations must have rows for, too.
+  Generator(const Model& model, int64_t tokens, int sequences = 1, const Activations* activations = nullptr,
+            const std::vector<int>& source = {});
   Generator(const Generator&) = delete;
 
   const float* feed(const std::vector<int>& tokens);  // one sequence, at least one token; returns logits (V)
   const float* split(int sequences);                  // copies the one sequence; returns logits (sequences,V)
   const float* step(const std::vector<int>& tokens);  // one token per sequence; returns logits (sequences,V)
   void keep(const std::vector<int>& sequences);       // drops all others; pass them in ascending order
+  void fork(const std::vector<int>& parents);         // sequence b goes on from parents[b], also several from one
   const std::vector<int>& seen(int sequence = 0) const { return seen_[sequence]; }  // the tokens that the model sees
   bool beyond_context() const { return beyond_; }                                   // true once tokens were dropped
 

@@ -480,24 +480,57 @@ float* ModelCache::layer(const Config& config, int l, int first) const {
 }
 
 Cache ModelCache::of_layer(const Config& config, int l, int first) const {
-  const size_t memory_floats = static_cast<size_t>(memory.rows) * cache_width(config);
-  return {layer(config, l, first), past, T, memory.rows > 0 ? memory_rows.get() + l * memory_floats : nullptr};
+  const size_t before = static_cast<size_t>(l) * memory.rows + (sources.size() > 1 ? first * memory.T : 0);
+  return {layer(config, l, first), past, T, memory_rows ? memory_rows.get() + before * cache_width(config) : nullptr};
 }
 
-void read_sources(ModelCache& cache, const Model& model, const Activations& a, const EncoderInput& input, int sources) {
+void read_sources(ModelCache& cache, const Model& model, const Activations& a,
+                  const std::vector<std::vector<int>>& sources) {
+  size_t longest = 0;
+  for (const std::vector<int>& source : sources) longest = std::max(longest, source.size());
+  std::vector<int> tokens(sources.size() * longest), begins(tokens.size());
+  cache.sources.clear();
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const size_t length = sources[i].size();
+    std::copy(sources[i].begin(), sources[i].end(), tokens.begin() + ptrdiff_t(i * longest));
+    std::fill_n(begins.begin() + ptrdiff_t(i * longest + length), longest - length, static_cast<int>(length));
+    cache.sources.push_back(static_cast<int>(length));
+  }
+  const EncoderInput input{tokens.data(), static_cast<int>(longest), begins.data()};
+  const int B = static_cast<int>(sources.size());
   require_encoder_input(model.config, input);
-  const BlockContext context = block_context(encoder_of(model, a), batch_of(input, sources), {});
-  cache.memory = run_encoder(model, a, input, sources, context);
+  cache.memory = run_encoder(model, a, input, B, block_context(encoder_of(model, a), batch_of(input, B), {}));
   cache.memory_rows = allocate(
       checked_product({size_t(model.config.n_layer), size_t(cache.memory.rows), cache_width(model.config)}));
 }
+
+namespace {
+
+// What B sequences of the cache read from sequence `first` on. Fills from and to (B,T).
+Memory memory_of(const ModelCache& cache, int B, int T, int first, std::vector<int>& from, std::vector<int>& to, int C) {
+  Memory memory = cache.memory;
+  if (cache.sources.size() > 1) {
+    memory.x += size_t(first) * memory.T * C;
+    memory.rows = B * memory.T;
+  }
+  from.assign(size_t(B) * T, 0);
+  for (int b = 0; b < B; ++b)
+    to.insert(to.end(), T, cache.sources.size() > 1 ? cache.sources[first + b] : cache.sources[0]);
+  memory.from = from.data();
+  memory.to = to.data();
+  return memory;
+}
+
+}  // namespace
 
 void model_logits(float* logits, const Model& model, const Activations& a, const ModelCache& cache, const int* tokens,
                   int B, int T, int first) {
   const int E = model.config.embedding_channels, V = model.config.vocab_size;
   const StackPass s = decoder_of(model, a);
   BlockContext context = block_context(s, {tokens, nullptr, B, T}, {});
-  context.memory = cache.memory;
+  std::vector<int> from, to;
+  if (model.config.crosses() && cache.sources.empty()) throw std::logic_error("the decoder has no source to read");
+  if (model.config.crosses()) context.memory = memory_of(cache, B, T, first, from, to, model.config.channels);
   const float* h = head_input(model, a, run_stack(s, tokens, context, &cache, first), B * T);
   const int together = T == 1 ? B : 1;  // the last rows of longer pieces are not contiguous
   for (int b = 0; b < B; b += together)

@@ -166,8 +166,10 @@ struct ModelCache {
   int B, T;
   Buffer rows;   // (L, B, T, 2·KV·D)
   int past = 0;  // number of tokens that it holds of each sequence
-  // Of a decoder: what its sequences read, and the keys and values of it (L, rows of the memory, 2·KV·D).
+  // Of a decoder: what its sequences read, the number of tokens in each source, and keys and values (L, rows of the
+  // memory, 2·KV·D). All sequences read the only source, or each its own.
   Memory memory = {};
+  std::vector<int> sources;
   Buffer memory_rows;
 
   ModelCache(const Config& config, int T, int B = 1);
@@ -176,11 +178,10 @@ struct ModelCache {
   Cache of_layer(const Config& config, int l, int first) const;
 };
 
-// Runs the encoder, and makes the cache's sequences read what it returns: the source in the same place, or the one that
-// all share. `from` and `to` (sequences) stay with the caller. The activations keep the encoder's output; they must have
-// a row for each token of the sources.
-void read_sources(ModelCache& cache, const Model& model, const Activations& activations, const EncoderInput& input,
-                  int sources);
+// Runs the encoder on a source for all sequences in the cache, or on one for each, and makes them read it. The
+// activations keep the encoder's output; they must have a row for each token of as many sources of the longest's length.
+void read_sources(ModelCache& cache, const Model& model, const Activations& activations,
+                  const std::vector<std::vector<int>>& sources);
 
 // Reads T more tokens (B,T) for B sequences in the cache, from sequence `first` on. Writes the logits (B,V) of the next
 // token. Does not change cache.past, which all sequences share. The activations need at least B·T rows. A sequence's
