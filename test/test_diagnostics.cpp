@@ -202,7 +202,7 @@ TEST_CASE("entropy and largest logit over many tiles, heads and groups", "[diagn
           entropy += row / std::log(s.size());
           ++counted;
         }
-    const AttentionStatistics got = attention_statistics(qkv.data(), lse.data(), shape);
+    const AttentionStatistics got = attention_statistics(parts_of<const float>(qkv.data(), shape), lse.data(), shape);
     check_error("diagnostics tiles/entropy", std::abs(got.entropy * counted / entropy - 1), kTiles);
     check_error("diagnostics tiles/max_logit", std::abs(got.max_logit / top - 1), kTiles);
   }

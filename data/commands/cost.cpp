@@ -70,19 +70,25 @@ void add_activations(std::vector<PartCost>& parts, const Config& config, int B) 
 
 // Streams are mixed with coefficients: S·(S + 2)·C products of a branch that moves (3·S + 2)·C numbers.
 void add_streams(PartCost& part, const Config& config) {
-  if (multiply_adds_of_mixing(config) == 0) return;
-  const double S = stream_count(config);
-  part.multiply_adds += 2 * config.n_layer * multiply_adds_of_streams(config);
-  part.intensity = .5 * S * (S + 2) / (3 * S + 2);
+  for (const Config& stack : stack_configs(config)) {
+    if (multiply_adds_of_mixing(stack) == 0) continue;
+    const double S = stream_count(stack);
+    part.multiply_adds += stack.branches() * stack.n_layer * multiply_adds_of_streams(stack);
+    part.intensity = .5 * S * (S + 2) / (3 * S + 2);
+  }
 }
 
 // q·k and P·v, which have no matrices of their own. They move q, k, v and the output.
 void add_attention(PartCost& part, const Config& config) {
   const double width = static_cast<double>(config.n_head) * config.head_dim;
-  double keys = 0;  // in all layers together
-  for (int l = 0; l < config.n_layer; ++l) keys += keys_seen(config, l);
+  double keys = 0, layers = 0;  // in all of attention and cross attention together
+  for (const Config& stack : stack_configs(config)) {
+    for (int l = 0; l < stack.n_layer; ++l) keys += keys_seen(stack, l);
+    if (stack.crosses()) keys += static_cast<double>(stack.n_layer) * stack.context;
+    layers += stack.n_layer * (stack.branches() - 1);
+  }
   part.multiply_adds = 2 * width * keys;
-  part.intensity = width * keys / config.n_layer / (config.qkv_width() + width);
+  part.intensity = width * keys / layers / (config.qkv_width() + width);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ std::string norm_name(const Config& config) {
 
 std::string describe_briefly(const TrainOptions& options, size_t parameters) {
   const Config& c = options.config;
-  return options.preset + " " + options.size + ": " + c.placement + ", " + norm_name(c) + ", " +
+  const std::string encoder = c.crosses() ? std::to_string(c.encoder_layers) + " + " : "";
+  return options.preset + " " + options.size + ": " + c.placement + ", " + norm_name(c) + ", " + encoder +
          counted(c.n_layer, "layer") + " x " + counted(c.channels, "channel") + ", " +
          counted(c.n_head, "head") + ", context " + std::to_string(c.context) + ", " +
          format_short(static_cast<double>(parameters)) + " parameters";
@@ -192,17 +193,27 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
   return s + "  │    ├─────────────────" + (n == 2 ? "┴────────────────────┘\n" : "┘\n");
 }
 
+std::string cross_text(const Config& c) {
+  const std::string reads = "reads the encoder";
+  return reads + (c.attention_cap > 0 ? format(", scores capped at %g", static_cast<double>(c.attention_cap)) : "");
+}
+
 std::string draw_stack(const Config& c, const Stack& stack) {
   const std::string C = std::to_string(c.channels), sizes = C + " → " + std::to_string(c.hidden) + " → " + C;
   const BranchText attention{{"[  attention   ]", attention_text(c)}, "o"};
   const BranchText ffn{{c.experts > 0 ? "[   experts    ]" : "[ feed-forward ]", experts_text(c) + sizes + ", " +
                                                                                   name_of(kActivations, c.activation)},
                        "down"};
-  const Stack of_ffn = {stack.first, stack.last, placement_at(c, stack.first, "ffn")};
-  const std::string branches =
-      c.block == BlockForm::sequential
-          ? draw_branches(c, of_ffn, {ffn}, of_ffn.row.bypass) + "  │    │\n" + draw_branches(c, stack, {attention})
-          : draw_branches(c, stack, {attention, ffn});
+  const auto part = [&](const char* branch) {
+    return Stack{stack.first, stack.last, placement_at(c, stack.first, branch)};
+  };
+  const Stack of_ffn = part("ffn");
+  const BranchText cross{{"[    cross     ]", cross_text(c)}, "o"};
+  const std::string crossed = c.crosses() ? draw_branches(c, part("cross"), {cross}) + "  │    │\n" : "";
+  const std::string branches = c.block == BlockForm::sequential
+                                   ? draw_branches(c, of_ffn, {ffn}, of_ffn.row.bypass) + "  │    │\n" + crossed +
+                                         draw_branches(c, stack, {attention})
+                                   : draw_branches(c, stack, {attention, ffn});
   const std::string mix = "  │    │\n  │    [ a·x + b·x₀ ]   a and b learned, x₀ the input of the first block\n";
   return "       │\n  ┌─── " + name_of_stack(stack, c) + "\n" + branches + (c.stream_mix ? mix : "") + "  └───\n";
 }
@@ -214,20 +225,19 @@ std::string formulas(const Config& c, const Stack& stack, const std::string& whe
   const std::string ffn = branch_formula(c, ffn_row, "ffn", "down");
   if (c.block != BlockForm::sequential)
     return "  block" + where + "   " + formula(c, row, attention + " + " + ffn) + "\n";
+  const Placement& cross_row = placement_at(c, stack.first, "cross");
+  const std::string cross = formula(c, cross_row, branch_formula(c, cross_row, "cross", "o"));
   return "  attention branch" + where + "      " + formula(c, row, attention) + "\n" +
-         "  feed-forward branch" + where + "   " + formula(c, ffn_row, ffn, ffn_row.bypass) + "\n";
+         (c.crosses() ? "  cross branch" + where + "          " + cross + "\n" : "") + "  feed-forward branch" + where + "   " + formula(c, ffn_row, ffn, ffn_row.bypass) + "\n";
 }
 
-}  // namespace
-
-std::string draw_model(const Config& open) {
-  const Config c = resolved(open);
+// Draws everything between the tokens and what reads the end of the stream.
+std::string draw_stream(const Config& c) {
   const std::vector<Stack> stacks = stacks_of(c);
   const std::string norm = "       [ " + norm_name(c) + " ]\n";
-  std::string s = "       logits over " + counted(c.vocab_size, "token") + "\n       │\n";
-  s += "       [ head ]   " + head_text(c) + "\n";
   const StreamRule rule = stream_rule(c);
   const std::string copies = counted(stream_count(c), "stream") + "\n";
+  std::string s;
   if (rule == StreamRule::dual) s += "       [ + z ]   the second stream, the sum of all branches" +
                                      std::string(*c.final_norm ? ", through " + norm_name(c) : "") + "\n";
   else if (*c.final_norm) s += norm;
@@ -236,9 +246,24 @@ std::string draw_model(const Config& open) {
   s += "       │\n";
   if (rule != StreamRule::single) s += "       [ copy ]   to " + copies;
   if (c.embedding_norm) s += norm;
-  s += "       [ embedding ]   " + embedding_text(c) + "\n       │\n";
-  s += "       up to " + counted(c.context, "token") + "\n\n";
+  return s + "       [ embedding ]   " + embedding_text(c) + "\n       │\n       up to " + counted(c.context, "token");
+}
+
+std::string all_formulas(const Config& c) {
+  const std::vector<Stack> stacks = stacks_of(c);
+  std::string s;
   for (const Stack& stack : stacks) s += formulas(c, stack, stacks.size() == 1 ? "" : " of " + name_of_stack(stack, c));
   return s;
 }
 
+}  // namespace
+
+std::string draw_model(const Config& open) {
+  const Config c = resolved(open);
+  std::string s = "       logits over " + counted(c.vocab_size, "token") + "\n       │\n";
+  s += "       [ head ]   " + head_text(c) + "\n" + draw_stream(c);
+  if (!c.crosses()) return s + "\n\n" + all_formulas(c);
+  const Config encoder = encoder_of(c);
+  return s + " of the target\n\n" + all_formulas(c) + "\n       the encoder, which cross attention reads\n       │\n" +
+         draw_stream(encoder) + " of the source\n\n" + all_formulas(encoder);
+}

@@ -19,13 +19,19 @@ void declare_sublayer_saved(CrossAttentionSaved& saved, Layout& layout, const Co
   declare_attention_branch_saved(saved, layout, config, name, layer, B, T);
 }
 
+AttentionShape cross_attention_shape(const Config& config, int B, int T, const Memory& memory) {
+  const float scale = static_cast<float>(*config.attention_scale);
+  return {.B = B, .T = T, .n_head = config.n_head, .kv_heads = config.kv_heads, .head_dim = config.head_dim,
+          .scale = scale, .cap = config.attention_cap, .causal = false, .sources = memory.T, .from = memory.from,
+          .to = memory.to};
+}
+
 namespace {
 
 AttentionShape shape_of(const CrossAttention& p, const BlockContext& c) {
-  const float scale = static_cast<float>(*c.config.attention_scale);
-  return {.B = c.B, .T = c.T, .n_head = c.config.n_head, .kv_heads = c.config.kv_heads, .head_dim = c.config.head_dim,
-          .scale = scale, .cap = c.config.attention_cap, .sinks = p.sinks, .causal = false, .sources = c.memory.T,
-          .from = c.memory.from, .to = c.memory.to};
+  AttentionShape shape = cross_attention_shape(c.config, c.B, c.T, c.memory);
+  shape.sinks = p.sinks;
+  return shape;
 }
 
 LinearShape q_shape(const BlockContext& c) {
@@ -47,6 +53,10 @@ QkNormRows norm_rows(float* q, float* kv, const BlockContext& c) {
 }
 
 }  // namespace
+
+QkvRows<const float> rows_of(const CrossAttentionSaved& saved, const Config& config) {
+  return parts_of<const float>(saved.q, saved.kv, config);
+}
 
 // Later tokens of a sequence read the keys and values that its first ones have left in the cache.
 void sublayer_core(const CrossAttentionSaved& saved, const float* u, const CrossAttention& p, const BlockContext& c) {
@@ -75,8 +85,8 @@ void sublayer_backward(float* du, const CrossAttention& g, const float* df, cons
   const float* dmixed = c.scratch.inner;
   if (p.sinks) sinks_backward(g.sinks, dmixed, saved.mixed, saved.lse, shape);
   float *dq = c.scratch.joined, *dkv = dq + size_t(c.B) * c.T * q_shape(c).O;
-  attention_backward(parts_of(dq, dkv, c.config), dmixed, saved.mixed, saved.lse, parts_of(saved.q, saved.kv, c.config),
-                     shape, c.dropout, c.layer);
+  attention_backward(parts_of(dq, dkv, c.config), dmixed, saved.mixed, saved.lse, rows_of(saved, c.config), shape,
+                     c.dropout, c.layer);
   qk_norm_backward(norm_rows(dq, dkv, c), g.qk_norm, c.scratch.inner, saved.qk_norm, p.qk_norm, c.config);
   adapted_backward(du, g.q, dq, u, p.q, q_shape(c), c, DropoutSite::lora_cross_q);
   add_gate_gradient(du, saved, c);

@@ -20,6 +20,10 @@ struct CrossAttentionSaved : AttentionBranchSaved {
 void declare_sublayer_saved(CrossAttentionSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T);
 
+// The sizes and choices of cross attention, without sinks, and the rows that it has read.
+AttentionShape cross_attention_shape(const Config& config, int B, int T, const Memory& memory);
+QkvRows<const float> rows_of(const CrossAttentionSaved& saved, const Config& config);
+
 void sublayer_core(const CrossAttentionSaved& saved, const float* u, const CrossAttention& p, const BlockContext& c);
 void sublayer_out(float* f, const CrossAttentionSaved& saved, const float* m, const CrossAttention& p,
                   const BlockContext& c);

@@ -42,7 +42,8 @@ const InitRow kGlm = {.base = Base::xavier, .gain = glm_beta};
 // HybridNorm's "full_megatron"; its standard deviation .01398 is √(2/(5C)) at C = 2048.
 const InitRow kSmall = {.base = Base::small, .residual_gain = true};
 const InitRow kB2t = {.base = Base::xavier, .gain = b2t_gain, .qk_gain = true};
-const InitRow kMagneto = {.base = Base::xavier, .gain = magneto_gamma};
+// The authors' code (microsoft/torchscale) leaves cross attention out of both the gain and the inner norm.
+const InitRow kMagneto = {.base = Base::xavier, .gain = magneto_gamma, .cross_gain = false};
 
 }  // namespace
 
@@ -59,7 +60,7 @@ const std::vector<Placement>& placements() {
   static const Placement sub_ln = {
       .name = "sub-ln", .aliases = {"subln", "magneto"},
       .source = "Magneto (Wang et al. 2022, arXiv 2210.06423)",
-      .norm_in = true, .norm_inner = true, .final_norm = true, .init = kMagneto};
+      .norm_in = true, .norm_inner = true, .final_norm = true, .init = kMagneto, .cross = &pre};
   static const std::vector<Placement> rows = {
       post, pre,
       {.name = "sandwich", .aliases = {"sandwich-ln", "peri", "peri-ln"},
@@ -150,6 +151,7 @@ const Placement& placement_at(const Config& config, int layer, std::string_view 
   const Placement& row = *config.placement_row;
   const double share = std::floor(config.mix_fraction * config.n_layer + 1e-9);  // .29 · 100 is 29, not 28.99...
   if (row.early && layer < (row.early_blocks > 0 ? row.early_blocks : share)) return *row.early;
+  if (row.cross && branch == "cross") return *row.cross;
   return row.ffn && branch == "ffn" ? *row.ffn : row;
 }
 
@@ -162,7 +164,7 @@ const InitRow& init_row(const Config& config) {
   return config.placement_row->init;
 }
 
-Start weight_start(const Config& config, Role role, int out, int in) {
+Start weight_start(const Config& config, Role role, int out, int in, std::string_view branch) {
   const InitRow& row = init_row(config);
   const bool output = role == Role::o || role == Role::ffn_out;
   if (role == Role::embedding) return {0, row.embedding_std};
@@ -171,7 +173,8 @@ Start weight_start(const Config& config, Role role, int out, int in) {
   if (row.base == Base::xavier) deviation = std::sqrt(2.0 / (double(in) + out));
   if (row.base == Base::small) deviation = std::sqrt(2.0 / (5.0 * config.channels));
   const bool in_branch = role != Role::router && role != Role::projection && role != Role::transform;
-  if (in_branch && (role != Role::qk || row.qk_gain)) deviation *= *config.init_gain;
+  const bool gains = (role != Role::qk || row.qk_gain) && (branch != "cross" || row.cross_gain);
+  if (in_branch && gains) deviation *= *config.init_gain;
   if (*config.residual_gain && output) deviation /= std::sqrt(double(config.branches()) * config.n_layer);
   return {0, static_cast<float>(deviation)};
 }

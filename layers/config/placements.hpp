@@ -8,7 +8,8 @@
 #include "tensors.hpp"
 
 // Weight initialization. A weight matrix (out, in) is drawn from N(0, s²) with
-//   s = base · gain(depth)      on v, o and every FFN matrix; on q and k only if qk_gain is set
+//   s = base · gain(depth)      on v, o and every FFN matrix; on q and k only if qk_gain is set; in cross attention
+//                               only if cross_gain is
 //         · 1/√branches         on o and the FFN's down matrix, if residual_gain is set; 0 if zero_init is. A decoder
 //                               with cross attention has 3L branches, any other stack 2L
 //   base = .02, √(2/(in + out)) for Xavier (Glorot & Bengio 2010), or √(2/(5C)), small (Nguyen & Salazar 2019, arXiv
@@ -32,6 +33,7 @@ struct InitRow {
   bool residual_gain = false;  // GPT-2's 1/√N, N being the number of branches (Radford et al. 2019, §2.3)
   double (*gain)(const Depth& depth) = one;
   bool qk_gain = false;
+  bool cross_gain = true;  // the gain acts on cross attention, too
 };
 
 // How many residual streams there are, and how a branch reads and writes them (layers/streams/streams.hpp).
@@ -61,6 +63,7 @@ struct Placement {
   const Placement* early = nullptr;  // the placement of the first blocks; null: this one
   int early_blocks = 0;              // their number; 0 stands for ⌊mix_fraction·L⌋
   const Placement* ffn = nullptr;    // the placement of feed-forward branches; null: this one
+  const Placement* cross = nullptr;  // the placement of cross attention; null: this one
   StreamRule streams = StreamRule::single;  // if streams are mixed, norm_in and norm_inner are the only norms
   QkNormKind qk_norm = QkNormKind::none;    // default of the option
   bool head_scale = false;                  // default of the option
@@ -72,14 +75,14 @@ const std::vector<Placement>& placements();
 // resolved Config holds its row.
 const Placement& placement_row(std::string_view name);
 
-// Returns the row for a branch of block `layer`: "attention" or "ffn".
+// Returns the row for a branch of block `layer`: "attention", "cross" or "ffn".
 const Placement& placement_at(const Config& config, int layer, std::string_view branch);
 
 // Returns the row of config.init, or the placement's.
 const InitRow& init_row(const Config& config);
 
-// Returns the initial values of a matrix (out, in).
-Start weight_start(const Config& config, Role role, int out, int in);
+// Returns the initial values of a matrix (out, in) of a branch, or outside of all.
+Start weight_start(const Config& config, Role role, int out, int in, std::string_view branch = "");
 bool has_bias(const Config& config, Role role);
 
 // True if the model normalizes anywhere. A norm without a gain and a bias has no tensors.

@@ -457,10 +457,11 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   const float* h = run_stack(decoder, batch.tokens, context);
 
   head_backward(model, a, h, batch, scale.targets);
-  if (observer) observer->outside(a, decoder.input_of(config.n_layer), batch);
+  if (observer) observer->outside(a, decoder.input_of(config.n_layer), batch, false);
   stack_backward(decoder, model.g, context, batch, config.encoder_layers, observer);
   embed_backward(model.g, decoder, batch.tokens, batch.B * batch.T);
   if (config.crosses()) {
+    if (observer) observer->outside(a.encoder, encoder.input_of(encoder.layers()), source, true);
     stack_backward(encoder, model.g.encoder, of_source, source, 0, observer);
     embed_backward(model.g, encoder, source.tokens, source.B * source.T);
   }

@@ -143,9 +143,14 @@ struct Observer {
   // Called before backward of block `layer`, with its input x (S,N,C), what it saved, and the gradient of its output dy
   // (S,N,C). An encoder's layers come first, and `batch` is then its input.
   virtual void block(int layer, const float* x, const BlockSaved& saved, const float* dy, const Batch& batch) = 0;
-  // Called once, for the embedding's norm and the final norm. y (S,N,C) is the last block's output.
-  virtual void outside(const Activations& activations, const float* y, const Batch& batch) = 0;
+  // Called once for each stack, for the embedding's norm and the final norm. y (S,N,C) is the last block's output.
+  virtual void outside(const StackActivations& activations, const float* y, const Batch& batch, bool encoder) = 0;
 };
+
+// Returns the place of a layer in its stack, from its number among the layers of the encoder and then the decoder.
+inline int layer_in_stack(const Config& config, int layer) {
+  return layer < config.encoder_layers ? layer : layer - config.encoder_layers;
+}
 
 // The factors of the losses in a step's loss. A router's losses are means over all tokens, also those without a target.
 struct LossScale {

@@ -285,6 +285,11 @@ Config encoder_of(const Config& decoder) {
   return resolve(e);
 }
 
+std::vector<Config> stack_configs(const Config& config) {
+  if (!config.crosses()) return {config};
+  return {encoder_of(config), config};
+}
+
 Config resolve(Config c) {
   c.placement_row = &placement_row(c.placement);
   c.placement = c.placement_row->name;

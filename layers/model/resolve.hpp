@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "layers/config/config.hpp"
 
@@ -21,3 +22,6 @@ Config resolve(Config config);
 // Returns the resolved Config of the encoder that a decoder with this resolved Config reads. Choices that the decoder
 // left open are made again by the encoder's placement, norm and depth.
 Config encoder_of(const Config& decoder);
+
+// Returns the Config of each of a model's stacks: the encoder's, if there is one, and its own.
+std::vector<Config> stack_configs(const Config& config);

@@ -10,8 +10,10 @@ namespace {
 size_t bytes_of(size_t floats) { return checked_product({floats, sizeof(float)}); }
 size_t padding_of(size_t floats) { return floats > 0 ? allocated_bytes(floats) - bytes_of(floats) : 0; }
 
+// Of keys and values, also of a source of as many tokens.
 size_t cache_floats(const Config& config, int tokens) {
-  return checked_product({size_t(config.n_layer), size_t(tokens), cache_width(config)});
+  const size_t sides = config.crosses() ? 2 : 1;
+  return checked_product({sides, size_t(config.n_layer), size_t(tokens), cache_width(config)});
 }
 
 }  // namespace
@@ -68,20 +70,29 @@ double multiply_adds_of_ends(const Config& c) {
   return c.vocab_size * E + (c.projects() ? 2 * E * C : 0) + (c.head_transform ? C * C : 0);
 }
 
-}  // namespace
-
-double flops_per_token(const Config& c) {
+// Multiply-adds of a stack's blocks.
+double multiply_adds_of_blocks(const Config& c) {
   const double C = c.channels, F = c.hidden, width = static_cast<double>(c.n_head) * c.head_dim;
   const double qkv = double(c.qkv_width() + c.gate_width()) * C, o = width * C;
   const double ffn = c.experts_run() * (c.gated() ? 3 : 2) * F * C + c.experts * C;
-  double multiply_adds = c.n_layer * (qkv + o + ffn + 2 * multiply_adds_of_streams(c)) + multiply_adds_of_ends(c);
+  const double cross = c.crosses() ? qkv + o + 2 * width * c.context : 0;
+  double multiply_adds = c.n_layer * (qkv + o + cross + ffn + c.branches() * multiply_adds_of_streams(c));
   for (int l = 0; l < c.n_layer; ++l) multiply_adds += 2 * width * keys_seen(c, l);  // q·k and P·v
+  return multiply_adds;
+}
+
+}  // namespace
+
+double flops_per_token(const Config& c) {
+  double multiply_adds = multiply_adds_of_ends(c);
+  for (const Config& stack : stack_configs(c)) multiply_adds += multiply_adds_of_blocks(stack);
   return 3 * 2 * multiply_adds;
 }
 
 int expert_of(const TensorSpec& spec) {
-  constexpr std::string_view kExpert = "ffn.expert.";
-  return spec.part.starts_with(kExpert) ? std::stoi(spec.part.substr(kExpert.size())) : -1;
+  constexpr std::string_view kExpert = "ffn.expert.";  // also in an encoder
+  const size_t at = spec.part.find(kExpert);
+  return at == spec.part.npos ? -1 : std::stoi(spec.part.substr(at + kExpert.size()));
 }
 
 bool is_idle(const TensorSpec& spec, const Config& config) { return expert_of(spec) >= config.experts_per_token; }
@@ -104,15 +115,26 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
   return flops_per_token(config) - 2 * frozen;
 }
 
-double flops_run_again(const Config& c) {
+namespace {
+
+// Multiply-adds of a stack that recomputation repeats.
+double multiply_adds_run_again(const Config& c) {
   const double matrix = double(c.experts_run()) * c.hidden * c.channels;
   const double up = (c.gated() ? 2 : 1) * matrix + double(c.experts) * c.channels;
   const double reads = multiply_adds_of_streams(c) - multiply_adds_of_mixing(c) * (1 - 1. / (stream_count(c) + 2));
-  if (c.recompute != Recompute::full) return c.recompute == Recompute::none ? 0 : 2 * c.n_layer * (up + 2 * reads);
-  double multiply_adds = flops_per_token(c) / 6 - multiply_adds_of_ends(c);
+  if (c.recompute != Recompute::full) return c.n_layer * (up + c.branches() * reads);
+  double multiply_adds = multiply_adds_of_blocks(c);
   for (int l = 0; l < c.n_layer; ++l)
     if (!branch_saves_end(c, l, "ffn")) multiply_adds -= matrix;  // down
-  return 2 * multiply_adds;
+  return multiply_adds;
+}
+
+}  // namespace
+
+double flops_run_again(const Config& c) {
+  double multiply_adds = 0;
+  for (const Config& stack : stack_configs(c)) multiply_adds += multiply_adds_run_again(stack);
+  return c.recompute == Recompute::none ? 0 : 2 * multiply_adds;
 }
 
 // Queries see 1, 2, ... keys up to the window, and then always that many. The same on both sides if not causal.

@@ -111,7 +111,7 @@ auto gained(const float* f, const Gain& gain, size_t C) {
   };
 }
 
-void add(Statistics& rows, int layer, const std::string& part, const std::string& what, double value) {
+void add_row(Statistics& rows, int layer, const std::string& part, const std::string& what, double value) {
   if (!std::isnan(value)) rows.push_back({layer, part, what, value});
 }
 
@@ -154,19 +154,21 @@ void add_columns(HeadSums& sums, float* products, const float* lse, const Attent
   }
 }
 
-// Sums over head h of sequence b: rows of q and k with stride `stride`, lse (T).
-HeadSums head_sums(const float* q, const float* k, size_t stride, const float* lse, const AttentionShape& shape, int b,
-                   int h) {
+// Sums over head h of sequence b. The rows are those of all sequences, lse (T).
+HeadSums head_sums(const QkvRows<const float>& x, const float* lse, const AttentionShape& shape, int b, int h) {
   alignas(64) float s[kTile * kTile] = {};
   const int T = shape.T, D = shape.head_dim;
+  const float* q = x.q + size_t(b) * T * x.q_stride + h * D;
+  const float* k = x.k + size_t(b) * shape.keys() * x.kv_stride + h / (shape.n_head / shape.kv_heads) * D;
   HeadSums sums;
   for (int q0 = 0; q0 < T; q0 += kTile) {
     const SeenKeys seen(shape, b, q0);
     const int queries = std::min(kTile, T - q0);
     for (int i = 0; i < queries; ++i) sums.rows += seen.count(i) > 1;
     for (int k0 = seen.first_tile(); k0 < seen.end(); k0 += kTile) {
-      const int keys = std::min(kTile, T - k0);
-      gemm_serial({s, kTile}, {k + k0 * stride, stride, 1}, {q + q0 * stride, 1, stride}, keys, queries, D, false);
+      const int keys = std::min(kTile, shape.keys() - k0);
+      gemm_serial({s, kTile}, {k + k0 * x.kv_stride, x.kv_stride, 1}, {q + q0 * x.q_stride, 1, x.q_stride}, keys,
+                  queries, D, false);
       for (int i = 0; i < queries; i += simd::W)
         add_columns(sums, s + i, lse + q0 + i, shape, h, {seen, queries, k0, keys}, i);
     }
@@ -176,15 +178,11 @@ HeadSums head_sums(const float* q, const float* k, size_t stride, const float* l
 
 }  // namespace
 
-AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape) {
-  const int T = shape.T, H = shape.n_head, D = shape.head_dim, group = H / shape.kv_heads;
-  const size_t stride = shape.qkv_width();
+AttentionStatistics attention_statistics(const QkvRows<const float>& x, const float* lse, const AttentionShape& shape) {
+  const int H = shape.n_head;
   std::vector<HeadSums> heads(static_cast<size_t>(shape.B) * H);
   parallel_tasks(shape.B * H, [&](int task) {
-    const int b = task / H, h = task % H;
-    const float* sequence = qkv + static_cast<size_t>(b) * T * stride;
-    const float *q = sequence + h * D, *k = sequence + (H + h / group) * D;
-    heads[task] = head_sums(q, k, stride, lse + static_cast<size_t>(task) * T, shape, b, h);
+    heads[task] = head_sums(x, lse + static_cast<size_t>(task) * shape.T, shape, task / H, task % H);
   });
   HeadSums total;
   for (const HeadSums& head : heads) {
@@ -197,20 +195,24 @@ AttentionStatistics attention_statistics(const float* qkv, const float* lse, con
 
 // ---- during the pass -------------------------------------------------------------------------------------
 
+void PassStatistics::add(int layer, const std::string& part, const char* what, double value) {
+  add_row(rows, layer, stack_ + part, what, value);
+}
+
 void PassStatistics::norm(int layer, const std::string& name, const Distribution& before, const Distribution& after) {
-  add(rows, layer, name, "rms_before", before.rms);
-  add(rows, layer, name, "max_before", before.max);
-  add(rows, layer, name, "kurtosis_before", before.kurtosis);
-  add(rows, layer, name, "rms_after", after.rms);
-  add(rows, layer, name, "max_after", after.max);
-  add(rows, layer, name, "kurtosis_after", after.kurtosis);
+  add(layer, name, "rms_before", before.rms);
+  add(layer, name, "max_before", before.max);
+  add(layer, name, "kurtosis_before", before.kurtosis);
+  add(layer, name, "rms_after", after.rms);
+  add(layer, name, "max_after", after.max);
+  add(layer, name, "kurtosis_after", after.kurtosis);
 }
 
 // y = norm_sum(s), s = skip·base + norm_out(f) or + λ ⊙ f, f = W_out·norm_inner(h), h = F(in_scale·norm_in(x)).
 // base is x, except in the second branch of a parallel block, which is added to the first branch's output. A bypass
 // adds the block's input to s.
 void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const Branch& p) {
-  const size_t n = static_cast<size_t>(v.N) * model_.config.channels;
+  const size_t n = static_cast<size_t>(v.N) * config().channels;
   const float* s = saved.before_sum();
   const bool mixes = p.streams.mixes();
   const Distribution in = distribution_of(saved.streams.h_or(v.x), n);
@@ -230,8 +232,8 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
   }
   if (p.norm_out.present()) norm(v.layer, v.name + ".norm_out", distribution_of(saved.f, n), added);
   if (p.norm_sum.present()) norm(v.layer, v.name + ".norm_sum", distribution_of(s, n), distribution_of(saved.y, n));
-  const double skipped = static_cast<double>(*model_.config.skip_scale) * in.rms;
-  add(rows, v.layer, v.name, "branch_ratio", skipped > 0 ? added.rms / skipped : NAN);
+  const double skipped = static_cast<double>(*config().skip_scale) * in.rms;
+  add(v.layer, v.name, "branch_ratio", skipped > 0 ? added.rms / skipped : NAN);
   if (mixes) mixing(v, saved, p);
 }
 
@@ -253,66 +255,82 @@ void PassStatistics::mixing(const BranchView& v, const BranchSaved& saved, const
     into += *std::max_element(to.begin(), to.end()) / N;
     out_of += *std::max_element(from.begin(), from.end()) / N;
   }
-  add(rows, v.layer, v.name + ".streams", "carry_in", into);
-  add(rows, v.layer, v.name + ".streams", "carry_out", out_of);
+  add(v.layer, v.name + ".streams", "carry_in", into);
+  add(v.layer, v.name + ".streams", "carry_out", out_of);
   if (!p.streams.norm.present()) return;
-  std::vector<float> after(static_cast<size_t>(S) * N * model_.config.channels);  // again: it was not kept
-  norm_forward(after.data(), saved.streams.norm, v.x, p.streams.norm, S * N, model_.config.channels, true);
+  std::vector<float> after(static_cast<size_t>(S) * N * config().channels);  // again: it was not kept
+  norm_forward(after.data(), saved.streams.norm, v.x, p.streams.norm, S * N, config().channels, true);
   norm(v.layer, v.name + ".streams.norm", distribution_of(v.x, after.size()),
        distribution_of(after.data(), after.size()));
 }
 
 void PassStatistics::stream(int layer, const std::string& part, const float* y, const float* dy, size_t n) {
   const Distribution stream = distribution_of(y, n);
-  add(rows, layer, part, "rms", stream.rms);
-  add(rows, layer, part, "max", stream.max);
-  add(rows, layer, part, "kurtosis", stream.kurtosis);
-  add(rows, layer, part, "grad_norm", norm_of(n, elements(dy)));
+  add(layer, part, "rms", stream.rms);
+  add(layer, part, "max", stream.max);
+  add(layer, part, "kurtosis", stream.kurtosis);
+  add(layer, part, "grad_norm", norm_of(n, elements(dy)));
 }
 
 // Computes the norm again, because the saved queries and keys have been through RoPE.
-void PassStatistics::qk_norm(int layer, const char* name, const InPlaceNormSaved& saved, const Norm& p, int heads,
+void PassStatistics::qk_norm(int layer, const std::string& name, const InPlaceNormSaved& saved, const Norm& p, int heads,
                              int N) {
-  const auto [count, width] = qk_rows(model_.config, heads);
+  const auto [count, width] = qk_rows(config(), heads);
   std::vector<float> after(static_cast<size_t>(N) * count * width);
   norm_forward(after.data(), saved, saved.x, p, N * count, width, false);
   norm(layer, name, distribution_of(saved.x, after.size()), distribution_of(after.data(), after.size()));
 }
 
 void PassStatistics::router(int layer, const RouterSaved& saved, int N) {
-  const int E = model_.config.experts;
-  const double even = double(N) * model_.config.experts_per_token / E;
+  const int E = config().experts;
+  const double even = double(N) * config().experts_per_token / E;
   double entropy = 0;
   for (size_t i = 0; i < size_t(N) * E; ++i) {
     const double s = static_cast<double>(saved.scores[i]);
     if (s > 0) entropy -= s * std::log(s);
   }
-  add(rows, layer, "ffn.router", "entropy", E > 1 ? entropy / (N * std::log(E)) : NAN);
-  const std::vector<int> load = router_load(saved, model_.config, N);
-  for (int i = 0; i < E; ++i) add(rows, layer, "ffn.expert." + std::to_string(i), "load", load[i] / even);
-  add(rows, layer, "ffn.router", "max_load", *std::max_element(load.begin(), load.end()) / even);
-  add(rows, layer, "ffn.router", "dropped", 0);
+  add(layer, "ffn.router", "entropy", E > 1 ? entropy / (N * std::log(E)) : NAN);
+  const std::vector<int> load = router_load(saved, config(), N);
+  for (int i = 0; i < E; ++i) add(layer, "ffn.expert." + std::to_string(i), "load", load[i] / even);
+  add(layer, "ffn.router", "max_load", *std::max_element(load.begin(), load.end()) / even);
+  add(layer, "ffn.router", "dropped", 0);
 }
 
-void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, const float* dy, const Batch& batch) {
-  const Config& config = model_.config;
-  const Block& p = model_.p.blocks[layer];
-  const size_t n = static_cast<size_t>(batch.B) * batch.T * config.channels;
-  const int N = batch.B * batch.T, H = config.n_head, KV = config.kv_heads;
-  const float* middle = saved.attention.y;
-  if (saved.mixed) x = saved.mixed;
-  branch({layer, "attention", x, x, saved.attention.inner(), H * config.head_dim, N, N}, saved.attention, p.attention);
-  const QkNormSaved& qk = saved.attention.qk_norm;
+void PassStatistics::attention(int layer, const std::string& name, const AttentionBranchSaved& saved,
+                               const AttentionBranch& p, const QkvRows<const float>& x, const AttentionShape& shape) {
+  const int N = shape.B * shape.T, M = shape.B * shape.keys();
+  const QkNormSaved& qk = saved.qk_norm;
   if (qk.q.x) {
-    qk_norm(layer, "attention.q_norm", qk.q, p.attention.qk_norm.q, H, N);
-    qk_norm(layer, "attention.k_norm", qk.k, p.attention.qk_norm.k, KV, N);
-    if (qk.v.x) qk_norm(layer, "attention.v_norm", qk.v, p.attention.qk_norm.v, KV, N);
+    qk_norm(layer, name + ".q_norm", qk.q, p.qk_norm.q, shape.n_head, N);
+    qk_norm(layer, name + ".k_norm", qk.k, p.qk_norm.k, shape.kv_heads, M);
+    if (qk.v.x) qk_norm(layer, name + ".v_norm", qk.v, p.qk_norm.v, shape.kv_heads, M);
   }
+  const AttentionStatistics statistics = attention_statistics(x, saved.lse, shape);
+  add(layer, name, "entropy", statistics.entropy);
+  add(layer, name, "max_logit", statistics.max_logit);
+}
+
+void PassStatistics::block(int number, const float* x, const BlockSaved& saved, const float* dy, const Batch& batch) {
+  enter_stack(number < model_.config.encoder_layers);
+  const Config& config = this->config();
+  const int layer = layer_in_stack(model_.config, number);
+  const Block& p = (encodes_ ? model_.p.encoder : model_.p).blocks[layer];
+  const size_t n = static_cast<size_t>(batch.B) * batch.T * config.channels;
+  const int N = batch.B * batch.T, inner = AttentionBranch::inner_width(config);
+  const float* middle = saved.before_ffn();
+  if (saved.mixed) x = saved.mixed;
+  branch({layer, "attention", x, x, saved.attention.inner(), inner, N, N}, saved.attention, p.attention);
   const Positions positions{.B = batch.B, .T = batch.T, .begins = batch.begins};
   const AttentionShape shape = attention_shape(config, layer, model_.slopes.get(), positions);
-  const AttentionStatistics attention = attention_statistics(saved.attention.qkv, saved.attention.lse, shape);
-  add(rows, layer, "attention", "entropy", attention.entropy);
-  add(rows, layer, "attention", "max_logit", attention.max_logit);
+  const float* qkv = saved.attention.qkv;
+  attention(layer, "attention", saved.attention, p.attention, parts_of(qkv, shape), shape);
+  if (config.crosses()) {
+    const float* between = saved.attention.y;
+    const EncoderInput& source = batch.encoder;
+    branch({layer, "cross", between, between, saved.cross.inner(), inner, N, N}, saved.cross, p.cross);
+    attention(layer, "cross", saved.cross, p.cross, rows_of(saved.cross, config),
+              cross_attention_shape(config, batch.B, batch.T, {.T = source.T, .from = source.from, .to = source.to}));
+  }
   const float* ffn_x = config.block == BlockForm::sequential ? middle : x;
   branch({layer, "ffn", ffn_x, middle, saved.ffn.active, config.hidden, N, FeedForward::inner_rows(config, N),
           p.ffn.bypass ? x : nullptr},
@@ -324,32 +342,34 @@ void PassStatistics::block(int layer, const float* x, const BlockSaved& saved, c
     stream(layer, "stream." + std::to_string(s), saved.ffn.y + s * n, dy + s * n, n);
 }
 
-void PassStatistics::outside(const Activations& a, const float* y, const Batch& batch) {
+void PassStatistics::outside(const StackActivations& a, const float* y, const Batch& batch, bool encoder) {
+  enter_stack(encoder);
+  const StackTensors& p = encoder ? model_.p.encoder : model_.p;
   const int N = batch.B * batch.T;
-  const size_t n = static_cast<size_t>(N) * model_.config.channels;
-  if (model_.p.embedding_norm.present())
+  const size_t n = static_cast<size_t>(N) * config().channels;
+  if (p.embedding_norm.present())
     norm(kOutside, "embedding.norm", distribution_of(a.embedded, n), distribution_of(a.x, n));
-  if (!model_.p.final_norm.present()) return;
+  if (!p.final_norm.present()) return;
   const Distribution after = a.end.rule == StreamRule::dual ? distribution(n, difference(a.end.h, 1, y))
                                                             : distribution_of(a.end.h, n);
-  norm(kOutside, "final_norm", distribution_of(before_final_norm(a.end, y, N, model_.config.channels), n), after);
+  norm(kOutside, "final_norm", distribution_of(before_final_norm(a.end, y, N, config().channels), n), after);
 }
 
 // ---- tensors ---------------------------------------------------------------------------------------------
 
 namespace {
 
-void add_gain_statistics(Statistics& rows, const TensorSpec& spec, const float* w, float offset) {
+void add_gain_statistics(Statistics& rows, int layer, const TensorSpec& spec, const float* w, float offset) {
   const size_t C = spec.size();
   std::vector<float> gain(w, w + C);
   for (float& x : gain) x += offset;
   const Powers powers = powers_of(C, elements(gain.data()));
   const double count = static_cast<double>(C);
   const auto [min, max] = std::minmax_element(gain.begin(), gain.end());
-  add(rows, spec.layer, spec.group(), "gain_mean", powers.first / count);
-  add(rows, spec.layer, spec.group(), "gain_min", static_cast<double>(*min));
-  add(rows, spec.layer, spec.group(), "gain_max", static_cast<double>(*max));
-  add(rows, spec.layer, spec.group(), "gain_rms", std::sqrt(powers.second / count));
+  add_row(rows, layer, spec.group(), "gain_mean", powers.first / count);
+  add_row(rows, layer, spec.group(), "gain_min", static_cast<double>(*min));
+  add_row(rows, layer, spec.group(), "gain_max", static_cast<double>(*max));
+  add_row(rows, layer, spec.group(), "gain_rms", std::sqrt(powers.second / count));
 }
 
 }  // namespace
@@ -357,13 +377,14 @@ void add_gain_statistics(Statistics& rows, const TensorSpec& spec, const float* 
 void add_tensor_statistics(Statistics& rows, const Model& model) {
   for (const TensorSpec& spec : model.table) {
     if (!spec.trained) continue;
+    const int layer = layer_in_stack(model.config, spec.layer);
     const double norm = norm_of(spec.size(), elements(model.gradients.get() + spec.gradient));
-    add(rows, spec.layer, spec.part, "grad_norm", norm);
+    add_row(rows, layer, spec.part, "grad_norm", norm);
     const float* w = model.weights.get() + spec.offset;
-    if (spec.role == Role::norm_gain) add_gain_statistics(rows, spec, w, model.config.norm_unit_offset ? 1 : 0);
-    if (spec.role == Role::gain) add_gain_statistics(rows, spec, w, 0);
+    if (spec.role == Role::norm_gain) add_gain_statistics(rows, layer, spec, w, model.config.norm_unit_offset ? 1 : 0);
+    if (spec.role == Role::gain) add_gain_statistics(rows, layer, spec, w, 0);
     if (spec.role == Role::norm_scalar || spec.role == Role::mix)
-      add(rows, spec.layer, spec.group(), spec.leaf(), static_cast<double>(*w));
+      add_row(rows, layer, spec.group(), spec.leaf(), static_cast<double>(*w));
   }
 }
 
@@ -373,7 +394,7 @@ void add_update_ratios(Statistics& rows, const Model& model, const float* before
     const float *was = before + spec.offset, *is = model.weights.get() + spec.offset;
     const double size = norm_of(spec.size(), elements(was));
     const double ratio = size > 0 ? norm_of(spec.size(), difference(is, 1, was)) / size : NAN;
-    add(rows, spec.layer, spec.part, "update_ratio", ratio);
+    add_row(rows, layer_in_stack(model.config, spec.layer), spec.part, "update_ratio", ratio);
   }
 }
 

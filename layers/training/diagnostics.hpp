@@ -53,11 +53,11 @@ struct Distribution {
 };
 Distribution distribution_of(const float* x, size_t n);
 
-// Statistics of attention, from the joined rows q|k|v after RoPE and the log-sum-exp that forward saved.
+// Statistics of attention, from the rows of q and k after RoPE and the log-sum-exp that forward saved.
 struct AttentionStatistics {
   double entropy, max_logit;
 };
-AttentionStatistics attention_statistics(const float* qkv, const float* lse, const AttentionShape& shape);
+AttentionStatistics attention_statistics(const QkvRows<const float>& x, const float* lse, const AttentionShape& shape);
 
 // Collects statistics of the activations and of the stream's gradient in one backward pass, from the last block to the
 // first.
@@ -66,14 +66,20 @@ class PassStatistics : public StepObserver {
   explicit PassStatistics(const Model& model) : model_(model) {}
 
   void block(int layer, const float* x, const BlockSaved& saved, const float* dy, const Batch& batch) override;
-  void outside(const Activations& activations, const float* y, const Batch& batch) override;
+  void outside(const StackActivations& activations, const float* y, const Batch& batch, bool encoder) override;
 
-  Statistics rows;
+  Statistics rows;  // those of an encoder have parts "encoder..."; layers are counted in each stack
 
  protected:
   const Model& model_;
 
  private:
+  void enter_stack(bool encoder) {
+    encodes_ = encoder;
+    stack_ = encoder ? "encoder." : "";
+  }
+  const Config& config() const { return encodes_ ? model_.encoder : model_.config; }
+  void add(int layer, const std::string& part, const char* what, double value);
   void norm(int layer, const std::string& name, const Distribution& before, const Distribution& after);
   // A branch's input, the stream that it is added to, the input h (N,width) of its last matrix, and what a bypass adds.
   struct BranchView {
@@ -87,7 +93,12 @@ class PassStatistics : public StepObserver {
   void branch(const BranchView& view, const BranchSaved& saved, const Branch& p);
   void mixing(const BranchView& view, const BranchSaved& saved, const Branch& p);
   void stream(int layer, const std::string& part, const float* y, const float* dy, size_t n);
-  void qk_norm(int layer, const char* name, const InPlaceNormSaved& saved, const Norm& p, int heads, int N);
+  void qk_norm(int layer, const std::string& name, const InPlaceNormSaved& saved, const Norm& p, int heads, int N);
+  void attention(int layer, const std::string& name, const AttentionBranchSaved& saved, const AttentionBranch& p,
+                 const QkvRows<const float>& x, const AttentionShape& shape);
+
+  bool encodes_ = false;
+  std::string stack_;
 };
 
 // Adds grad_norm of every trained tensor and gain_..., alpha, shift of every norm, from model.gradients and

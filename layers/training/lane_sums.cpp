@@ -54,8 +54,8 @@ class LaneSums : Observer {
     if (is_last && observer) observer->block(layer, x, saved, dy, batch);
   }
 
-  void outside(const Activations& activations, const float* y, const Batch& batch) override {
-    if (is_last && observer) observer->outside(activations, y, batch);
+  void outside(const StackActivations& activations, const float* y, const Batch& batch, bool encoder) override {
+    if (is_last && observer) observer->outside(activations, y, batch, encoder);
   }
 
   // Called when the gradients of all layers after this one are complete.

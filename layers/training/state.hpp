@@ -80,7 +80,7 @@ struct StepOptions {
 // every rank needs one; the others may ignore what they see.
 struct StepObserver : Observer {
   void block(int, const float*, const BlockSaved&, const float*, const Batch&) override {}
-  void outside(const Activations&, const float*, const Batch&) override {}
+  void outside(const StackActivations&, const float*, const Batch&, bool) override {}
   virtual void before_update() {}  // the gradients are complete; may overwrite the activations
   virtual void after_update() {}
 };
