@@ -377,7 +377,7 @@ def packed_attention_cases(out):
 
 
 def cross_attention_cases(out):
-    """Query t of row b sees the keys from[b,t], ..., to[b,t] - 1, or none."""
+    """Query t of row b sees the keys from[b,t], ..., to[b,t] - 1."""
     for name, rows, lengths, H, KV, D, cap, scale in [
         ("small", ([(3, 4), (2, 1)], [(5, 5)], [(1, 2)]), (7, 6), 4, 2, 6, 0, 0.4),
         ("tiles", ([(64, 66), (70, 63)], [(129, 3), (1, 127)]), (134, 130), 2, 1, 4, 0, 0.5),
@@ -385,7 +385,7 @@ def cross_attention_cases(out):
     ]:
         (S, T), B = lengths, len(rows)
         case = Case(out, "cross_attention", name, B=B, T=T, S=S, H=H, KV=KV, D=D, cap=cap, scale=scale)
-        _, _, first, end = places_of(rows, S, T)
+        _, _, first, end, _ = places_of(rows, S, T)
         first, end = case.ints("from", first), case.ints("to", end)
         q = case.normal("q", B, T, H, D, deviation=1.5)
         k, v = (case.normal(part, B, S, KV, D, deviation=1.5) for part in "kv")
@@ -394,11 +394,9 @@ def cross_attention_cases(out):
         seen = (first[..., None] <= place) & (place < end[..., None])
         y = attention.forward(q, k, v, attention.cross_weights, seen=seen, scale=scale, cap=cap)
         if not cap:
-            some = seen.any(-1)
             heads = (u.transpose(1, 2) for u in (q, k, v))
-            mask = (seen | ~some[..., None])[:, None]
-            theirs = F.scaled_dot_product_attention(*heads, attn_mask=mask, scale=scale, enable_gqa=True)
-            theirs = theirs.transpose(1, 2).flatten(2) * some[..., None]
+            theirs = F.scaled_dot_product_attention(*heads, attn_mask=seen[:, None], scale=scale, enable_gqa=True)
+            theirs = theirs.transpose(1, 2).flatten(2)
             same(y, theirs)
             for ours, wanted in zip(gradients(y, dout, q, k, v), gradients(theirs, dout, q, k, v)):
                 same(ours, wanted)
@@ -823,7 +821,7 @@ PAIRS = {  # options, rows
         PACKED,
     ),
     "lora": (
-        PAIRS_GPT | {"placement": "post", "lora": 2, "lora-alpha": 3.0, "lora-on": "q,k,v,o,up,down"},
+        PAIRS_GPT | {"placement": "pre", "lora": 2, "lora-alpha": 3.0, "lora-on": "q,k,v,o,up,down"},
         PADDED,
     ),
     "experts": (
@@ -852,7 +850,7 @@ def is_zero(c, name):
     if name.startswith(ENCODER):
         return is_zero(c.encoder, name.removeprefix(ENCODER))
     bias_of_keys = ".k.bias" if c.qk_norm == "none" else ".k_norm.bias"
-    seen = c.attention_cap or ".cross." not in name and (c.position == "rope" or c.attention_sinks)
+    seen = c.attention_cap or c.attention_sinks or c.position == "rope" and ".cross." not in name
     if name.endswith(bias_of_keys) and not seen:
         return True
     if c.norm != "batchnorm" or not name.endswith(".bias"):
@@ -972,19 +970,19 @@ def draw_rows(case, c, B, ignored):
 
 
 def places_of(rows, S, T):
-    """-> begins (B,T), source begins (B,S), source_from and source_to (B,T). Padding is an example of its own, and a
-    target that is padding sees no source."""
+    """-> begins (B,T), source begins (B,S), source_from and source_to (B,T), and which targets are padding. Padding is an
+    example of its own, and as a target it sees the last source."""
     begins, first, end = (np.zeros((len(rows), T), np.int32) for _ in range(3))
-    source_begins = np.zeros((len(rows), S), np.int32)
+    source_begins, padding = np.zeros((len(rows), S), np.int32), np.zeros((len(rows), T), bool)
     for row, pairs in enumerate(rows):
         at, place = 0, 0
         for s, t in pairs:
             source_begins[row, at : at + s] = at
             begins[row, place : place + t] = place
-            first[row, place : place + t], end[row, place : place + t] = at, at + s
+            first[row, place:], end[row, place:] = at, at + s
             at, place = at + s, place + t
-        source_begins[row, at:], begins[row, place:] = at, place
-    return begins, source_begins, first, end
+        source_begins[row, at:], begins[row, place:], padding[row, place:] = at, place, True
+    return begins, source_begins, first, end, padding
 
 
 def draw_pairs(case, c, rows):
@@ -992,10 +990,11 @@ def draw_pairs(case, c, rows):
     B, (S, T) = len(rows), LONGEST
     orders = [[rows[(row + step) % B] for row in range(B)] for step in range(10)]
     names = "begins", "source_begins", "source_from", "source_to"
-    arrays = {name: np.stack(x) for name, x in zip(names, zip(*(places_of(order, S, T) for order in orders)))}
+    *places, padding = (np.stack(x) for x in zip(*(places_of(order, S, T) for order in orders)))
+    arrays = dict(zip(names, places))
     for name, length in ("tokens", T), ("targets", T), ("source", S):
         arrays[name] = case.random.integers(0, c.vocab_size, (10, B, length)).astype(np.int32)
-    arrays["targets"][arrays["source_from"] == arrays["source_to"]] = -1
+    arrays["targets"][padding] = -1
     t = {name: torch.from_numpy(x) for name, x in arrays.items()}
     return arrays, [
         Batch(t["tokens"][i], t["targets"][i], t["begins"][i],
@@ -1021,7 +1020,7 @@ def write_model(out, folder, name, options, draw_batches):
     """-> the worst relative error of a loss in float32, and the faintest gradient"""
     c = Config.from_options(options)
     adam = ADAM | {"clip": TINY_CLIP if c.channels < SMALL["channels"] else ADAM["clip"]}
-    for draw in range(20):
+    for draw in range(40):
         case = Case(out, folder, name, draw)
         values = {n: start(case.random, c, n, shape).astype(np.float32) for n, shape in model.table(c)}
         arrays, batches = draw_batches(case, c)

@@ -1,6 +1,7 @@
 #pragma once
-// The models of test/reference/model, with PyTorch's weights and batches.
+// The models of test/reference/model and pairs, with PyTorch's weights and batches.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "check.hpp"
@@ -33,22 +34,44 @@ inline Config config_of(const json& j) {
   return c;
 }
 
-// One case of test/reference/model: a model with PyTorch's weights, and its batches.
+// What the encoders of test/reference/pairs read, for all steps.
+struct SourceArrays {
+  std::vector<int> tokens, begins, from, to;  // (10,B,S) (10,B,S) (10,B,T) (10,B,T)
+
+  explicit SourceArrays(const Reference& r)
+      : tokens(r.ints("source")), begins(r.ints("source_begins")), from(r.ints("source_from")),
+        to(r.ints("source_to")) {}
+  EncoderInput input(int step, int B, int T) const {
+    const int S = int(tokens.size()) / 10 / B, at = step * B * S, row = step * B * T;
+    return {&tokens[at], S, &begins[at], &from[row], &to[row]};
+  }
+};
+
+// A model of which the adapters alone train, if it has some.
+inline Model model_of(const Config& config) {
+  Model model(config);
+  if (model.config.lora_rank == 0) return model;
+  for (TensorSpec& spec : model.table) spec.trained = spec.role == Role::adapter;
+  allocate_gradients(model);
+  return model;
+}
+
+// One case of test/reference/model or pairs: a model with PyTorch's weights, and its batches.
 struct ModelCase {
   std::string name;
-  Reference reference{"model", name};
+  Reference reference;
   json expected = reference.json();
-  Model model{config_of(expected["config"])};
-  std::vector<int> tokens, targets;  // for all steps
-  int B = 3, T = int(reference.ints("tokens").size()) / 10 / 3 - 1;
-  Activations activations = allocate_activations(model.config, B, T, true);
+  Model model = model_of(config_of(expected["config"]));
+  std::vector<int> tokens, targets, begins;  // for all steps; `begins` is empty if every row is one example
+  std::optional<SourceArrays> sources;
+  int B = 3, T;
+  Activations activations;
 
-  explicit ModelCase(const std::string& n) : name(n) {
-    const std::vector<int> all = reference.ints("tokens");  // (10,B,T+1)
-    for (size_t i = 0; i < all.size(); ++i) {
-      if (int(i % (T + 1)) < T) tokens.push_back(all[i]);
-      if (i % (T + 1) > 0) targets.push_back(all[i]);
-    }
+  explicit ModelCase(const std::string& n, const std::string& folder = "model")
+      : name(n), reference(folder, n) {
+    folder == "pairs" ? read_pairs() : read_rows();
+    T = int(tokens.size()) / 10 / B;
+    activations = allocate_activations(model.config, B, T, true);
     const std::vector<float> params = reference.floats("params");
     size_t at = 0;
     for (const TensorSpec& spec : model.table) {
@@ -59,13 +82,49 @@ struct ModelCase {
     REQUIRE(at == params.size());
   }
 
-  Batch batch(int step) const { return {&tokens[step * B * T], &targets[step * B * T], B, T}; }
+  Batch batch(int step) const {
+    const size_t at = size_t(step) * B * T;
+    Batch batch{&tokens[at], &targets[at], B, T, begins.empty() ? nullptr : &begins[at]};
+    if (sources) batch.encoder = sources->input(step, B, T);
+    return batch;
+  }
 
+  // The targets of a step that count.
+  int counted(int step) const {
+    const auto first = targets.begin() + size_t(step) * B * T;
+    return B * T - int(std::count(first, first + B * T, kIgnore));
+  }
   // Computes the mean loss of a step's batch and its gradients. Returns the loss.
   double loss_and_gradients(int step, Observer* observer = nullptr) {
-    std::fill_n(model.gradients.get(), model.floats, 0.f);
-    int counted = 0;
-    for (int i = 0; i < B * T; ++i) counted += batch(step).targets[i] != kIgnore;
-    return model_loss_and_gradients(model, activations, batch(step), 1.f / counted, {}, observer) / counted;
+    std::fill_n(model.gradients.get(), model.gradient_floats, 0.f);
+    const LossScale scale(counted(step), B * T);
+    return model_loss_and_gradients(model, activations, batch(step), scale, {}, observer) / counted(step);
+  }
+
+ private:
+  void read_rows() {
+    const std::vector<int> all = reference.ints("tokens");  // (10,B,T+1)
+    const int row = int(all.size()) / 10 / B;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (int(i % row) + 1 < row) tokens.push_back(all[i]);
+      if (i % row > 0) targets.push_back(all[i]);
+    }
+  }
+  void read_pairs() {
+    tokens = reference.ints("tokens"), targets = reference.ints("targets"), begins = reference.ints("begins");
+    sources.emplace(reference);
   }
 };
+
+// A case's folder and name: every model of test/reference/model and pairs.
+struct ModelName {
+  std::string folder, name;
+  std::string title() const { return folder + "/" + name; }
+};
+inline std::vector<ModelName> model_names() {
+  std::vector<ModelName> list;
+  for (const char* folder : {"model", "pairs"})
+    for (const std::string& name : Reference::cases(folder)) list.push_back({folder, name});
+  std::erase_if(list, [](const ModelName& m) { return m.name == "t5" || m.name == "t5-packed"; });
+  return list;
+}

@@ -5,6 +5,7 @@
 #include "layers/attention/attention.hpp"
 #include "layers/textbook/cross_attention.hpp"
 #include "layers/textbook/dropout.hpp"
+#include "reference.hpp"
 #include "sources.hpp"
 #include "textbook.hpp"
 
@@ -70,6 +71,29 @@ TEST_CASE("cross attention agrees with the textbook", "[attention][cross][textbo
     for (const int S : {1, 5, 64, 67, 200})
       for (const auto& [H, KV, D] : {std::array{2, 2, 5}, {4, 2, 16}})
         for (const float p : {0.f, .3f}) compare({3, T, S, H, KV, D}, p, T == 65 ? 2 : 0);
+}
+
+TEST_CASE("cross attention agrees with PyTorch", "[attention][cross]") {
+  for (const std::string& name : Reference::cases("cross_attention")) {
+    const Reference ref("cross_attention", name);
+    const Sizes s{ref.integer("B"), ref.integer("T"), ref.integer("S"), ref.integer("H"), ref.integer("KV"),
+                  ref.integer("D")};
+    Sources sources{s.B, s.T, s.S, {}, {}, ref.ints("from"), ref.ints("to")};
+    AttentionShape shape = fast_shape(s, sources, static_cast<float>(ref.number("cap")));
+    shape.scale = static_cast<float>(ref.number("scale"));
+    const size_t q_width = size_t(s.H) * s.D, width = size_t(s.KV) * s.D;
+    const std::vector<float> q = ref.floats("q"), k = ref.floats("k"), v = ref.floats("v"), dout = ref.floats("dout");
+    std::vector<float> out(q.size()), lse(s.B * s.H * s.T), dq(q.size()), dk(k.size()), dv(v.size());
+    const QkvRows<const float> x{q.data(), k.data(), v.data(), q_width, width};
+    attention_forward(out.data(), lse.data(), x, shape, {}, 0);
+    attention_backward({dq.data(), dk.data(), dv.data(), q_width, width}, dout.data(), out.data(), lse.data(), x, shape,
+                       {}, 0);
+    const std::string title = "cross attention/" + name + "/";
+    check_close(title + "out", out, ref.doubles("out"), kTolerance);
+    check_close(title + "dq", dq, ref.doubles("dq"), kTolerance, ref.scale("dq"));
+    check_close(title + "dk", dk, ref.doubles("dk"), kTolerance, ref.scale("dk"));
+    check_close(title + "dv", dv, ref.doubles("dv"), kTolerance, ref.scale("dv"));
+  }
 }
 
 TEST_CASE("cross attention gives the same bits for any number of threads", "[attention][cross][threads]") {

@@ -447,7 +447,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   const Batch source = batch_of(batch.encoder, batch.B);
   const auto training = [&](BlockContext context, int first) {
     context.training = true;
-    context.router_scale = scale.tokens;
+    context.router_scale = scale.tokens * static_cast<float>(batch.T) / static_cast<float>(context.T);
     context.load = model.load.data() + size_t(first) * config.experts;
     return context;
   };

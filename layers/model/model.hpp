@@ -152,7 +152,8 @@ inline int layer_in_stack(const Config& config, int layer) {
   return layer < config.encoder_layers ? layer : layer - config.encoder_layers;
 }
 
-// The factors of the losses in a step's loss. A router's losses are means over all tokens, also those without a target.
+// The factors of the losses in a step's loss. A router's losses are means over all tokens, also those without a target;
+// in an encoder, over all tokens of the sources.
 struct LossScale {
   float targets, tokens;  // for the loss of each target, and for the routers' losses of each token
 

@@ -194,6 +194,8 @@ struct Model {
   Pass<Number> pass, source_pass;
   Stack<Number> stack, encoder;
   Head<Number> head;
+  // Routers' losses are means over a stack's tokens, so those of the encoder, a sum over other tokens, have this factor.
+  Number of_sources = source_pass.sizes.N > 0 ? double(pass.sizes.N) / double(source_pass.sizes.N) : 0;
 
   Model(const ::Model& model, size_t B, size_t T, const Dropout& dropout, bool training = true,
         const EncoderInput& source = {})
@@ -215,12 +217,13 @@ struct Model {
   }
 
   // Call after forward. Returns the losses of all routers, which training adds to the sum.
-  Number router_losses() const { return encoder.router_losses() + stack.router_losses(); }
+  Number router_losses() const { return of_sources * encoder.router_losses() + stack.router_losses(); }
 
   // Call after forward. Adds scale · the gradients of the sum to g. The routers' losses may have another scale.
   void backward(const Batch& batch, Number scale) { backward(batch, scale, scale); }
   void backward(const Batch& batch, Number scale, Number router_scale) {
-    pass.router_scale = source_pass.router_scale = router_scale;
+    pass.router_scale = router_scale;
+    source_pass.router_scale = router_scale * of_sources;
     pass.dmemory.assign(pass.memory.size(), 0);
     stack.backward(head.backward(stack.h, batch.targets, scale), batch.tokens);
     if (pass.config.crosses()) encoder.backward(pass.dmemory, batch.encoder.tokens);

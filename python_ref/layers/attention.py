@@ -9,8 +9,7 @@ query sees only keys of its own example (a mask of blocks on the diagonal): begi
 token begins.
 
 In cross attention q comes from the decoder, k and v from the output of the encoder (Vaswani et al. 2017, §3.2.3).
-seen (B,T,S) says which keys a query sees, and the order of keys means nothing. A query that sees no key has the output
-0.
+seen (B,T,S) says which keys a query sees, at least one, and the order of keys means nothing.
 
 relative (B,H,T,T) is added to the scores: T5's buckets (Raffel et al. 2020, arXiv 1910.10683, §2.1).
 
@@ -50,9 +49,11 @@ def crosses(name):
 
 
 def declare(name, c):
-    out = c.heads * c.head_dim
-    width = {"q": out, "k": c.kv_heads * c.head_dim, "v": c.kv_heads * c.head_dim}
-    rows = linear.declare(name, c, width, c.channels, c.qkv_bias)
+    out, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
+    read = {"q": out}, {"k": kv, "v": kv}  # cross attention's q has another input than its k and v
+    rows = []
+    for width in read if crosses(name) else [read[0] | read[1]]:
+        rows += linear.declare(name, c, width, c.channels, c.qkv_bias)
     rows += declare_qk_norm(name, c)
     if c.value_residual == "learned" and name != "block.0.attention" and not crosses(name):
         rows += mix.declare(f"{name}.value_mix")
@@ -61,7 +62,7 @@ def declare(name, c):
         rows += [(f"{name}.output_gate.weight", (gates, c.channels))]
         rows += [(f"{name}.output_gate.bias", (gates,))] if c.qkv_bias else []
     rows += [(f"{name}.head_scale.gain", (c.heads,))] if c.head_scale else []
-    rows += [(f"{name}.sinks", (c.heads,))] if c.attention_sinks and not crosses(name) else []
+    rows += [(f"{name}.sinks", (c.heads,))] if c.attention_sinks else []
     rows += residual.norm_rows(name, c, "norm_inner", out)
     return rows + linear.declare(name, c, {"o": c.channels}, out, c.o_bias)
 
@@ -123,17 +124,18 @@ def weights(
     hidden = (distance < 0) | (distance >= (window or T))
     if begins is not None:
         hidden = hidden | (begins[:, :, None] != begins[:, None, :])[:, None]  # (B, 1, T, T)
-    scores = scores.masked_fill(hidden, -math.inf)
+    return softmax(scores.masked_fill(hidden, -math.inf), sinks)
+
+
+def softmax(scores, sinks):
     if sinks is None:
         return scores.softmax(-1)
     return torch.cat([scores, sinks[:, None, None].expand(*scores.shape[:-1], 1)], -1).softmax(-1)[..., :-1]
 
 
-def cross_weights(q, k, seen, scale=None, cap=0):
+def cross_weights(q, k, seen, scale=None, cap=0, sinks=None):
     """(B,H,T,S) from queries (B,H,T,D) and keys (B,H,S,D)"""
-    seen = seen[:, None]
-    blind = ~seen.any(-1, keepdim=True)
-    return capped(q, k, scale, cap).masked_fill(~(seen | blind), -math.inf).softmax(-1) * seen
+    return softmax(capped(q, k, scale, cap).masked_fill(~seen[:, None], -math.inf), sinks)
 
 
 def forward(q, k, v, weights_of=None, **options):
@@ -160,15 +162,15 @@ def mixed_values(p, c, name, v, carried):
     return mix.apply(p, f"{name}.value_mix", v, carried["values"])
 
 
-def with_sinks(p, c, name, q, k, v, how):
+def with_sinks(p, c, name, q, k, v, how, weights_of=weights):
     if not c.attention_sinks:
-        return forward(q, k, v, **how)
+        return forward(q, k, v, weights_of, **how)
     sinks = f"{name}.sinks"
-    out = forward(q, k, v, **how, sinks=p[sinks])
+    out = forward(q, k, v, weights_of, **how, sinks=p[sinks])
 
     def terms(dout):  # each product of dout and out has the sink's share of weight, 1 - Σ of the keys'
         keys = k.repeat_interleave(c.heads // c.kv_heads, dim=2)
-        p_keys = weights(*(x.detach().transpose(1, 2) for x in (q, keys)), **how, sinks=p[sinks].detach())
+        p_keys = weights_of(*(x.detach().transpose(1, 2) for x in (q, keys)), **how, sinks=p[sinks].detach())
         products = (dout * out.detach()).abs().unflatten(-1, (c.heads, -1)).sum(-1).transpose(1, 2)  # (B,H,T)
         return [(sinks, ((1 - p_keys.sum(-1)) * products).sum((0, 2)))]
 
@@ -244,4 +246,4 @@ def apply(p, c, name, x, carried):
 def cross(p, c, name, x, memory):
     q, k, v = projected(p, c, name, x, memory.x)
     how = {"seen": memory.seen, "scale": c.attention_scale, "cap": c.attention_cap}
-    return finish(p, c, name, x, forward(q, k, v, cross_weights, **how))
+    return finish(p, c, name, x, with_sinks(p, c, name, q, k, v, how, cross_weights))

@@ -145,7 +145,7 @@ ALIASES = {"post-ln": "post", "pre-ln": "pre", "peri": "sandwich", "olmo2": "reo
 
 
 def at(c, name):
-    """The placement of a branch such as "block.3.attention"."""
+    """The placement of a branch such as "block.3.attention", or of what is in it."""
     _, layer, branch = name.split(".")[:3]
     if c.placement == "hybridnorm-star" and layer == "0":
         return PLACEMENTS["pre"]
@@ -153,6 +153,8 @@ def at(c, name):
         return PLACEMENTS["none" if branch == "ffn" else "post"]
     if c.placement == "normformer" and branch == "ffn":
         return PLACEMENTS["sub-ln"]
+    if c.placement == "sub-ln" and branch == "cross":  # as in the authors' code, which neither scales its matrices
+        return PLACEMENTS["pre"]
     if c.placement != "mix-ln":
         return PLACEMENTS[c.placement]
     return PLACEMENTS["post" if int(name.split(".")[1]) < math.floor(c.mix_fraction * c.layers) else "pre"]
