@@ -246,7 +246,8 @@ std::string draw_stream(const Config& c) {
   s += "       │\n";
   if (rule != StreamRule::single) s += "       [ copy ]   to " + copies;
   if (c.embedding_norm) s += norm;
-  return s + "       [ embedding ]   " + embedding_text(c) + "\n       │\n       up to " + counted(c.context, "token");
+  s += "       [ embedding ]   " + embedding_text(c) + "\n       │\n";
+  return s + "       up to " + counted(c.context, "token");
 }
 
 std::string all_formulas(const Config& c) {

@@ -118,9 +118,10 @@ void search(const Model& model, const Tokenizer& tokenizer, const std::vector<in
   const auto ends = [&](int token) {
     return token == how.around.first || token == how.around.last || token == how.turn_end;
   };
-  const BeamSearch search{how.beams, std::min(how.length, room), std::min(model.config.vocab_size, tokenizer.vocabulary()),
-                          ends, how.stopped};
-  Generator generator(model, static_cast<int64_t>(prompt.size()) + search.length, how.beams, how.activations, how.source);
+  const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
+  const BeamSearch search{how.beams, std::min(how.length, room), V, ends, how.stopped};
+  Generator generator(model, static_cast<int64_t>(prompt.size()) + search.length, how.beams, how.activations,
+                      how.source);
   const Found found = beam_search(generator, prompt, model.config.vocab_size, search);
   UnfinishedText text{0};
   for (const int token : found.tokens)

@@ -22,7 +22,8 @@ struct Candidate {
 };
 
 // Returns the likeliest candidates, ties by parent and token.
-std::vector<Candidate> candidates(const std::vector<Found>& open, const float* logits, int V, const BeamSearch& search) {
+std::vector<Candidate> candidates(const std::vector<Found>& open, const float* logits, int V,
+                                  const BeamSearch& search) {
   std::vector<Candidate> all;
   for (size_t b = 0; b < open.size(); ++b) {
     const std::vector<double> log_p = log_probabilities(logits + b * size_t(V), search.vocabulary);

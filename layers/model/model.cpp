@@ -508,7 +508,8 @@ void read_sources(ModelCache& cache, const Model& model, const Activations& a,
 namespace {
 
 // What B sequences of the cache read from sequence `first` on. Fills from and to (B,T).
-Memory memory_of(const ModelCache& cache, int B, int T, int first, std::vector<int>& from, std::vector<int>& to, int C) {
+Memory memory_of(const ModelCache& cache, int B, int T, int first, std::vector<int>& from, std::vector<int>& to,
+                 int C) {
   Memory memory = cache.memory;
   if (cache.sources.size() > 1) {
     memory.x += size_t(first) * memory.T * C;

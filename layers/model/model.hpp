@@ -185,7 +185,8 @@ struct ModelCache {
 };
 
 // Runs the encoder on a source for all sequences in the cache, or on one for each, and makes them read it. The
-// activations keep the encoder's output; they must have a row for each token of as many sources of the longest's length.
+// activations keep the encoder's output. They must have a row for each token of as many sources of the longest's
+// length.
 void read_sources(ModelCache& cache, const Model& model, const Activations& activations,
                   const std::vector<std::vector<int>>& sources);
 

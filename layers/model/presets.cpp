@@ -47,6 +47,12 @@ void bert(Config& c, float eps, int token_types) {
   c.head_transform = c.head_bias = true;
 }
 
+// Pairs of a source and a target, for an encoder and a decoder of the same depth.
+void reads_sources(Config& c) {
+  c.objective = Objective::pairs;
+  c.encoder_layers = 1;  // config_of() sets their number
+}
+
 void window_in_every_other_layer(Config& c, int window) {
   c.window = window;
   c.window_layers = "1 of 2";
@@ -71,6 +77,20 @@ constexpr const char* kNothing = "";
 std::vector<Family> families() {
   return {
       // name, wiring; sizes: name, note, L, H, KV, D, C, F, T, V
+
+      {"transformer",
+       [](Config& c) {
+         reads_sources(c);
+         c.placement = "post";
+         c.position = Position::sinusoidal;
+         c.root_embedding_scale = true;
+         c.activation = Activation::relu;
+         c.label_smoothing = .1f;
+       },
+       "Vaswani et al. 2017, arXiv 1706.03762, table 3", "its dropout of 0.1 (0.3 in the larger one): here --dropout",
+       {{"nano", kLaptop, 2, 4, 0, 0, 128, 0, 256, 0},
+        {"65M", "base", 6, 8, 0, 0, 512, 0, 512, 37000},
+        {"213M", "big", 6, 16, 0, 0, 1024, 0, 512, 37000}}},
 
       {"gpt1", [](Config& c) { c.placement = "post"; }, "Radford et al. 2018; openai-gpt in transformers", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
@@ -313,6 +333,7 @@ Config config_of(const Family& family, const Size& size) {
   Config c;
   family.wiring(c);
   c.n_layer = size.L;
+  if (c.encoder_layers > 0) c.encoder_layers = size.L;
   c.n_head = size.H;
   c.kv_heads = size.KV;
   c.head_dim = size.D;

@@ -35,9 +35,9 @@ MemoryNeed memory_of_inference(const Config& config, int B, int T);
 
 // Floating-point operations per token of a training step (a multiply-add is two): the matrices in the blocks, the
 // classifier, the mixing of residual streams, and attention within its window, the causal half if it is causal. With an
-// encoder, those of a token of a target and of a token of its source, each of which sees a whole source. Backward counts twice
-// as much as forward (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). Norms, activations, softmax and
-// recomputation do not count.
+// encoder, those of a token of a target and of a token of its source, each of which sees a whole source. Backward
+// counts twice as much as forward (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). Norms, activations, softmax
+// and recomputation do not count.
 double flops_per_token(const Config& config);
 
 // Counts the same if parts of the model's `table` are frozen: a frozen matrix has no dW = dyᵀ x.

@@ -12,7 +12,8 @@ namespace textbook {
 //   forward   S[i,j] = s·q[i]·k[j] for from[i] ≤ j < to[i]     P = softmax over j    out[i] = Σⱼ m[i,j]·P[i,j]·v[j]
 //   backward  dv[j] = Σᵢ m[i,j]·P[i,j]·dout[i]    dP[i,j] = m[i,j]·dout[i]·v[j]      dS = P·(dP − Σⱼ P·dP)
 //             dq[i] = s·Σⱼ dS[i,j]·k[j]           dk[j] = s·Σᵢ dS[i,j]·q[i]
-// Queries and keys are of different texts, so their positions play no part. The shape's `scoring` sets s and the cap. sinks (H), if given, has one more score for each row of a head.
+// Queries and keys are of different texts, so their positions play no part. The shape's `scoring` sets s and the cap.
+// sinks (H), if given, has one more score for each row of a head.
 
 struct CrossShape {
   size_t B, T, S, H, KV, D;

@@ -273,8 +273,8 @@ void PassStatistics::stream(int layer, const std::string& part, const float* y, 
 }
 
 // Computes the norm again, because the saved queries and keys have been through RoPE.
-void PassStatistics::qk_norm(int layer, const std::string& name, const InPlaceNormSaved& saved, const Norm& p, int heads,
-                             int N) {
+void PassStatistics::qk_norm(int layer, const std::string& name, const InPlaceNormSaved& saved, const Norm& p,
+                             int heads, int N) {
   const auto [count, width] = qk_rows(config(), heads);
   std::vector<float> after(static_cast<size_t>(N) * count * width);
   norm_forward(after.data(), saved, saved.x, p, N * count, width, false);
