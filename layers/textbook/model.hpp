@@ -195,7 +195,7 @@ struct Model {
   Pass<Number> pass, source_pass;
   Stack<Number> stack, encoder;
   Head<Number> head;
-  // A router's loss is a mean over its stack's tokens, so those of the encoder, sums over other tokens, have this factor.
+  // A router's loss is a mean over the tokens of its stack, so the encoder's, a sum over other tokens, has this factor.
   Number of_sources = source_pass.sizes.N > 0 ? double(pass.sizes.N) / double(source_pass.sizes.N) : 0;
 
   Model(const ::Model& model, size_t B, size_t T, const Dropout& dropout, bool training = true,
