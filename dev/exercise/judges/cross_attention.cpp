@@ -28,8 +28,8 @@ const Case cases[] = {
     {"4 query heads read 2 heads of k and v · B=1 T=2 S=3 H=4 KV=2 D=2", 1, 2, 3, 4, 2, 2, {0, 0}, {3, 3}},
     {"two sources in a row, and padding · B=1 T=3 S=6 H=2 D=2", 1, 3, 6, 2, 2, 2, {0, 0, 3}, {3, 3, 5}},
     {"with dropout · B=1 T=3 S=4 H=2 D=2", 1, 3, 4, 2, 2, 2, {0, 0, 0}, {4, 4, 4}, true},
-    {"with a scale of 0.8 and a cap · B=1 T=3 S=4 H=2 D=2", 1, 3, 4, 2, 2, 2, {0, 0, 0}, {4, 4, 4}, false,
-     {.scale = .8, .cap = 1.5}}};
+    {"with a scale of 0.8 · B=1 T=3 S=4 H=2 D=2", 1, 3, 4, 2, 2, 2, {0, 0, 0}, {4, 4, 4}, false, {.scale = .8}},
+    {"with a cap · B=1 T=3 S=4 H=4 KV=2 D=2", 1, 3, 4, 4, 2, 2, {0, 0, 0}, {4, 4, 4}, false, {.cap = 1.5}}};
 
 // Frequent mistakes. If two give the same dq and dk, the more specific one comes first.
 enum class Slip {
