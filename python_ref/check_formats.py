@@ -93,7 +93,7 @@ PLACEMENTS = (
     "normformer"
 ).split()
 NORMS = "layernorm rmsnorm scalenorm batchnorm dyt derf".split()
-POSITIONS = "learned sinusoidal rope alibi none".split()
+POSITIONS = "learned sinusoidal rope alibi relative none".split()
 ACTIVATIONS = "gelu gelu-tanh relu relu2 silu geglu geglu-tanh swiglu swiglu-clamped".split()
 UNUSUAL = "--logit-cap 20"  # with learned positions, no class has it
 OWN = {
@@ -112,6 +112,7 @@ OWN = {
     f"--window-rope-theta 50 --rope-scaling yarn --rope-factor 3 --rope-original 16 {UNUSUAL}",
     "some-rope": f"--position rope --layers 3 --rope-layers 0,1 --rope-scaling llama3 --rope-original 16 "
     f"--rope-factor 3 {UNUSUAL}",
+    "relative-few": f"--position relative --relative-buckets 7 --relative-distance 9 {GQA} {UNUSUAL}",
     "alibi-6": "--position alibi --heads 6 --channels 36 --attention-scale 0.3", "odd": "--position sinusoidal "
     "--heads 1 --channels 33", "baichuan-13b": "--preset baichuan-13b", "chatglm-6b": "--preset chatglm-6b",
     "deepnorm-bpe": "--placement deepnorm --tokenizer bpe:300",
@@ -630,6 +631,7 @@ MASKED = {
 MASKED_OWN = {
     "masked-rope": "--objective mlm --position rope --window 9 --placement sandwich",
     "masked-alibi": "--preset bert --position alibi --norm rmsnorm --attention-cap 2",
+    "masked-relative": "--preset bert --position relative --relative-buckets 8 --relative-distance 5",
     "masked-causal": "--objective mlm --attention causal",
 }
 ENCODER = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}

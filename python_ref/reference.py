@@ -970,8 +970,8 @@ def draw_rows(case, c, B, ignored):
 
 
 def places_of(rows, S, T):
-    """-> begins (B,T), source begins (B,S), source_from and source_to (B,T), and which targets are padding. Padding is an
-    example of its own, and as a target it sees the last source."""
+    """-> begins (B,T), source begins (B,S), source_from and source_to (B,T), and which targets are padding. Padding is
+    an example of its own, and as a target it sees the last source."""
     begins, first, end = (np.zeros((len(rows), T), np.int32) for _ in range(3))
     source_begins, padding = np.zeros((len(rows), S), np.int32), np.zeros((len(rows), T), bool)
     for row, pairs in enumerate(rows):

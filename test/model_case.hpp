@@ -125,6 +125,5 @@ inline std::vector<ModelName> model_names() {
   std::vector<ModelName> list;
   for (const char* folder : {"model", "pairs"})
     for (const std::string& name : Reference::cases(folder)) list.push_back({folder, name});
-  std::erase_if(list, [](const ModelName& m) { return m.name == "t5" || m.name == "t5-packed"; });
   return list;
 }

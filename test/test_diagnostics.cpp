@@ -163,13 +163,18 @@ TEST_CASE("the statistics of plain numbers", "[diagnostics]") {
 TEST_CASE("entropy and largest logit over many tiles, heads and groups", "[diagnostics]") {
   const float slopes[] = {.5f, .25f, .125f, .0625f};
   const PackedRows rows({{1, 63, 64, 2}, {66, 3, 61}});
+  Config config;
+  config.position = Position::relative, config.attention = Attending::causal, config.context = 130;
+  const RelativeBuckets buckets(config);
+  const std::vector<float> relative = random_floats(RelativeBuckets::size(config) * 4, 7);
   for (const AttentionShape& shape :
        {AttentionShape{2, 130, 4, 2, 6}, {1, 64, 3, 1, 8}, {2, 65, 2, 2, 5}, {1, 2, 1, 1, 4},
         {2, 130, 4, 2, 6, .7f, 2, 70, slopes}, {1, 130, 2, 2, 5, .5f, 0, 3, slopes},
-        {2, 130, 4, 2, 6, .7f, 0, 0, nullptr, rows.begins.data()},
-        {2, 130, 4, 2, 6, .7f, 2, 9, slopes, rows.begins.data()},
-        {2, 130, 4, 2, 6, .7f, 2, 0, slopes, nullptr, nullptr, false},
-        {2, 130, 4, 2, 6, .7f, 0, 9, nullptr, rows.begins.data(), nullptr, false}}) {
+        {2, 130, 4, 2, 6, .7f, 0, 0, nullptr, {}, rows.begins.data()},
+        {2, 130, 4, 2, 6, .7f, 2, 9, slopes, {}, rows.begins.data()},
+        {2, 130, 4, 2, 6, .7f, 2, 0, slopes, {}, nullptr, nullptr, false},
+        {2, 130, 4, 2, 6, .7f, 0, 9, nullptr, {}, rows.begins.data(), nullptr, false},
+        {2, 130, 4, 2, 6, .7f, 2, 0, nullptr, buckets.bias(relative.data())}}) {
     const int B = shape.B, T = shape.T, H = shape.n_head, KV = shape.kv_heads, D = shape.head_dim;
     const size_t stride = shape.qkv_width();
     const std::vector<float> qkv = random_floats(B * T * stride, 1, 0, 1.5f);
@@ -194,6 +199,7 @@ TEST_CASE("entropy and largest logit over many tiles, heads and groups", "[diagn
             for (int d = 0; d < D; ++d) score += double(q[d]) * double(k[d]) * double(shape.scale);
             if (shape.cap > 0) score = shape.cap * std::tanh(score / shape.cap);
             if (shape.slopes) score -= double(slopes[h]) * std::abs(t - j);
+            if (shape.relative.present()) score += double(shape.relative.of(h)[t - j]);
             top = std::max(top, score);
             sum += std::exp(score);
           }

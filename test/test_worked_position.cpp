@@ -69,6 +69,7 @@ struct LastQuery {
   size_t T;
   Doubles z;
   textbook::Scoring scoring;
+  textbook::Relative<double> relative = {};
 
   Doubles qkv() const {
     Doubles rows(T * 3 * T);
@@ -80,16 +81,18 @@ struct LastQuery {
   }
   Doubles P() const {
     Doubles out(T * T), all(T * T);
-    textbook::attention_forward<double>(out.data(), all.data(), qkv().data(), nullptr, {1, T, 1, 1, T}, scoring);
+    textbook::attention_forward<double>(out.data(), all.data(), qkv().data(), nullptr, {1, T, 1, 1, T}, scoring,
+                                        nullptr, relative);
     return {all.end() - static_cast<ptrdiff_t>(T), all.end()};
   }
   // The keys are unit vectors, so dq is the gradient of the scores. So are the values, so dout is dP.
-  Doubles dz(const Doubles& dP) const {
+  Doubles dz(const Doubles& dP, const textbook::Relative<double>& drelative = {}) const {
     Doubles out(T * T), all(T * T), dqkv(T * 3 * T), dout(T * T);
     std::copy(dP.begin(), dP.end(), dout.end() - static_cast<ptrdiff_t>(T));
-    textbook::attention_forward<double>(out.data(), all.data(), qkv().data(), nullptr, {1, T, 1, 1, T}, scoring);
+    textbook::attention_forward<double>(out.data(), all.data(), qkv().data(), nullptr, {1, T, 1, 1, T}, scoring,
+                                        nullptr, relative);
     textbook::attention_backward<double>(dqkv.data(), dout.data(), all.data(), qkv().data(), nullptr, {1, T, 1, 1, T},
-                                         scoring);
+                                         scoring, drelative);
     const double* last = &dqkv[(T - 1) * 3 * T];
     return {last, last + T};
   }
@@ -109,6 +112,24 @@ void check_alibi(WorkedPage& page) {
   page.matches("dz", query.dz(page.numbers("dP")));
 }
 
+void check_relative(WorkedPage& page) {
+  const textbook::RelativeRule rule{6, 9}, both{6, 9, false};
+  Doubles buckets, in_both, S;
+  for (size_t d = 0; d < 10; ++d) buckets.push_back(double(textbook::relative_bucket(d, 0, rule)));
+  page.matches("bucket", buckets);
+  for (const int d : {-4, -2, -1, 0, 1, 2, 4})
+    in_both.push_back(double(textbook::relative_bucket(size_t(std::max(d, 0)), size_t(std::max(-d, 0)), both)));
+  page.matches("both", in_both);
+  Doubles R = page.numbers("R"), dR(R.size());
+  const Doubles z = page.numbers("z_last");
+  for (size_t j = 0; j < z.size(); ++j) S.push_back(z[j] + R[textbook::relative_bucket(z.size() - 1, j, rule)]);
+  page.matches("S_relative", S);
+  const LastQuery query{z.size(), z, {.scale = 1}, {R.data(), rule}};
+  page.matches("P_relative", query.P());
+  page.matches("dz_last", query.dz(page.numbers("dP_last"), {dR.data(), rule}));
+  page.matches("dR", dR);
+}
+
 }  // namespace
 
 TEST_CASE("layers/embedding/position.md is worked out right", "[worked][pages][position]") {
@@ -117,4 +138,5 @@ TEST_CASE("layers/embedding/position.md is worked out right", "[worked][pages][p
   check_sinusoids(page);
   check_rope(page);
   check_alibi(page);
+  check_relative(page);
 }

@@ -151,6 +151,17 @@ inline std::vector<Wiring> wirings() {
          c.kv_heads = 2, c.attention_cap = 2, c.attention_sinks = c.head_transform = true, c.embedding_channels = 5;
          c.token_types = 1, c.norm = NormKind::rmsnorm, c.placement = "sandwich";
        }},
+      {"T5",
+       [](Config& c) {
+         c.position = Position::relative, c.relative_buckets = 6, c.relative_distance = 7, c.attention_scale = 1;
+         c.norm = NormKind::rmsnorm, c.activation = Activation::geglu_tanh, c.bias = false;
+       }},
+      {"bidirectional T5",
+       [](Config& c) {
+         c.objective = Objective::mlm, c.position = Position::relative, c.relative_buckets = 7, c.relative_distance = 4;
+         c.kv_heads = 2, c.window = 4, c.window_layers = "1 of 2", c.attention_cap = 2, c.attention_sinks = true;
+         c.placement = "sandwich";
+       }},
       {"bidirectional RoPE",
        [](Config& c) {
          c.objective = Objective::mlm, c.position = Position::rope, c.window = 4, c.n_layer = 3;

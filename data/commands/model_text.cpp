@@ -96,6 +96,8 @@ std::string attention_text(const Config& c) {
   if (c.window > 0) text += ", window " + std::to_string(c.window) + in_layers(c.window_layers);
   if (c.position == Position::rope) text += rope_text(c);
   if (c.position == Position::alibi) text += ", ALiBi";
+  if (c.position == Position::relative)
+    text += ", relative positions in " + std::to_string(c.relative_buckets) + " buckets";
   if (c.output_gate != OutputGate::none) text += std::string(", output gated ") + name_of(kOutputGates, c.output_gate);
   if (*c.head_scale) text += ", each head times a learned factor";
   if (c.attention_sinks) text += ", a sink in each";

@@ -23,6 +23,7 @@ ordered_json attention_weights(const float* qkv, const float* lse, const Attenti
       double score = shape.scale * simd::dot(q + i * stride, k + j * stride, D);
       if (shape.cap > 0) score = shape.cap * std::tanh(score / shape.cap);
       if (shape.slopes) score -= shape.slopes[h] * std::abs(i - j);
+      if (shape.relative.present()) score += shape.relative.of(h)[i - j];
       row[j] = static_cast<float>(std::exp(score - lse[size_t(h) * shape.T + i]));
     }
     rows.push_back(row);
@@ -89,9 +90,10 @@ ordered_json Reading::texts(const std::vector<int>& tokens) const {
 }
 
 ordered_json Reading::attention(const std::vector<int>& tokens, int layer) {
-  const AttentionSaved& saved = read(tokens).blocks[layer].attention;
-  const AttentionShape shape =
-      attention_shape(model_.config, layer, model_.slopes.get(), {1, static_cast<int>(tokens.size())});
+  const Activations& a = read(tokens);
+  const AttentionSaved& saved = a.blocks[layer].attention;
+  const PositionBiases biases{model_.slopes.get(), model_.buckets.bias(a.relative)};
+  const AttentionShape shape = attention_shape(model_.config, layer, biases, {1, static_cast<int>(tokens.size())});
   ordered_json heads = ordered_json::array();
   for (int h = 0; h < shape.n_head; ++h) heads.push_back(attention_weights(saved.qkv, saved.lse, shape, h));
   return {{"tokens", texts(tokens)}, {"layer", layer}, {"heads", heads}};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "layers/kernels/buffer.hpp"
 #include "layers/kernels/gemm.hpp"
@@ -199,12 +200,14 @@ namespace {
 
 // Everything that backward reads and writes, and where one head of one sequence begins.
 struct Backward {
-  QkvRows<float> d;
+  AttentionGradients d;
   const float *dout, *out, *lse;
   QkvRows<const float> x;
   AttentionShape shape;
   WeightDropout drop;
+  std::vector<double>& bucket_sums;  // (B,H,pieces,buckets) of dS; empty unless relative positions learn
 
+  int pieces() const { return (shape.T + kQueries - 1) / kQueries; }
   int group() const { return shape.n_head / shape.kv_heads; }
   // Returns the first tile of queries that sees a key of the tile at k0.
   int first_queries(int b, int k0) const {
@@ -264,10 +267,17 @@ struct Wanted {
   bool dq, dkv;
 };
 
-// For W queries of a tile, turns their products with the keys into P, and dP into s·dS. With dropout, `dropped`
-// receives what v was multiplied by.
-void backward_columns(float* p, float* dropped, float* ds, const Backward& w, const Queries& t, int i, int k0,
-                      int keys) {
+// A tile of the scores' gradients: products with the keys, which become P, and dP, which becomes s·dS.
+struct BackwardTile {
+  alignas(64) float p[kTile * kQueries], ds[kTile * kQueries];
+  alignas(64) float dropped[kTile * kQueries];  // with dropout: what v was multiplied by
+  alignas(64) float dbias[kTile * kQueries];    // dS, if relative positions learn
+};
+
+// Does so for W queries.
+void backward_columns(BackwardTile& tile, const Backward& w, const Queries& t, int i, int k0, int keys) {
+  float *p = tile.p + i, *ds = tile.ds + i, *dropped = tile.dropped + i, *dbias = tile.dbias + i;
+  const bool relative = !w.bucket_sums.empty();
   alignas(64) float cap_slopes[kTile * simd::W], m[kTile * simd::W];
   const bool cap = w.shape.cap > 0, dropout = w.drop.dropout.p > 0;
   if (cap) cap_columns(p, kQueries, cap_slopes, w.shape, keys);
@@ -281,7 +291,9 @@ void backward_columns(float* p, float* dropped, float* ds, const Backward& w, co
       store(dropped + key_row(j), e * load(m + j * simd::W));
       dp *= load(m + j * simd::W);
     }
-    Vec d = e * (dp - delta) * w.shape.scale;  // P = softmax(S): dS = P·(dP − Δ); the scale belongs to dq and dk
+    const Vec dscore = e * (dp - delta);  // P = softmax(S): dS = P·(dP − Δ)
+    if (relative) store(dbias + key_row(j), e > Vec{} ? dscore : Vec{});  // a product may have left unseen dP out
+    Vec d = dscore * w.shape.scale;  // for dq and dk
     if (cap) d *= load(cap_slopes + j * simd::W);  // S = c·tanh(...): dS ← dS·(1 − tanh²)
     store(p + key_row(j), e);
     store(ds + key_row(j), d);
@@ -289,6 +301,23 @@ void backward_columns(float* p, float* dropped, float* ds, const Backward& w, co
   clear_unseen(p, scores, keys);
   clear_unseen(ds, scores, keys);
   if (dropout) clear_unseen(dropped, scores, keys);
+  if (relative) clear_unseen(dbias, scores, keys);
+}
+
+// Adds the dS of a tile to the sums of its queries, bucket by bucket.
+void add_to_buckets(const Backward& w, const Queries& t, const float* dbias, int k0, int keys) {
+  alignas(64) float sums[2 * kTile] = {};  // [kTile + d]: of the distance q0 − k0 + d
+  for (int j = 0; j < keys; ++j) {
+    float* of_key = sums + kTile - j;
+    sweep(t.queries, [&](int i, int lanes) {
+      store(of_key + i, load(of_key + i, lanes) + load(dbias + key_row(j) + i, lanes), lanes);
+    });
+  }
+  const RelativeBias& relative = w.shape.relative;
+  const int piece = (t.b * w.shape.n_head + t.h) * w.pieces() + t.q0 / kQueries;
+  double* of_bucket = w.bucket_sums.data() + static_cast<size_t>(piece) * relative.count;
+  for (int d = 1 - keys; d < t.queries; ++d)
+    of_bucket[relative.buckets[t.q0 - k0 + d]] += static_cast<double>(sums[kTile + d]);
 }
 
 void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
@@ -300,12 +329,14 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const Triangle right = triangle(w.shape, Triangle::a_upper, diagonal);
   const size_t q_stride = w.x.q_stride, stride = w.x.kv_stride, first = w.kv_at(t.b, kv);
   const HeadRows k{w.x.k + first, stride}, v{w.x.v + first, stride};
-  alignas(64) float p[kTile * kQueries], dropped[kTile * kQueries], ds[kTile * kQueries];
+  BackwardTile tile;
+  float *p = tile.p, *ds = tile.ds;
   // k qᵀ, which Scores turns into S, and dP from out = P v
   gemm_serial({p, kQueries}, k.rows(k0), t.q_columns.view(), keys, whole, D, false, upper);
   gemm_serial({ds, kQueries}, v.rows(k0), t.dy_columns.view(), keys, whole, D, false, upper);
-  for (int i = 0; i < t.queries; i += simd::W) backward_columns(p + i, dropped + i, ds + i, w, t, i, k0, keys);
-  const float* weights = w.drop.dropout.p > 0 ? dropped : p;  // what v was multiplied by
+  for (int i = 0; i < t.queries; i += simd::W) backward_columns(tile, w, t, i, k0, keys);
+  if (wanted.dq && !w.bucket_sums.empty()) add_to_buckets(w, t, tile.dbias, k0, keys);
+  const float* weights = w.drop.dropout.p > 0 ? tile.dropped : p;  // what v was multiplied by
   if (wanted.dq)  // S = scale·q kᵀ
     gemm_serial({w.d.q + w.q_at(t.b, t.h) + t.q0 * q_stride, q_stride}, {ds, 1, kQueries}, k.rows(k0), t.queries, D,
                 keys, k0 > t.seen.first_tile(), left);
@@ -332,43 +363,64 @@ void backward_of_key_tile(const Backward& w, int b, int kv, int k0) {
       backward_tile(w, Queries(w, b, h, q0), k0, {false, true});
 }
 
-}  // namespace
+// One task computes the gradients of a key/value head and of the query heads that read it.
+void backward_of_heads(const Backward& w) {
+  const AttentionShape& shape = w.shape;
+  parallel_equal_tasks(shape.B * shape.kv_heads, [&](int task) {
+    const int b = task / shape.kv_heads, kv = task % shape.kv_heads;
+    begin_keys(w, b, kv, 0, shape.keys());
+    for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
+      for (int q0 = 0; q0 < shape.T; q0 += kQueries) {
+        const Queries queries(w, b, h, q0);
+        for (int k0 = queries.seen.first_tile(); k0 < queries.seen.end(); k0 += kTile)
+          backward_tile(w, queries, k0, {true, true});
+      }
+  });
+}
 
-void attention_backward(const QkvRows<float>& d, const float* dout, const float* out, const float* lse,
-                        const QkvRows<const float>& x, const AttentionShape& shape, const Dropout& dropout, int layer) {
-  const Backward w{d, dout, out, lse, x, shape, {dropout, layer, shape}};
-  const int H = shape.n_head, KV = shape.kv_heads, T = shape.T, tiles = w.key_tiles();
-  const int pieces = (T + kQueries - 1) / kQueries;
-  if (shape.B * KV >= max_threads() || pieces * tiles == 1) {
-    // One task computes the gradients of a key/value head and of the query heads that read it.
-    parallel_equal_tasks(shape.B * KV, [&](int task) {
-      const int b = task / KV, kv = task % KV;
-      begin_keys(w, b, kv, 0, shape.keys());
-      for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
-        for (int q0 = 0; q0 < T; q0 += kQueries) {
-          const Queries queries(w, b, h, q0);
-          for (int k0 = queries.seen.first_tile(); k0 < queries.seen.end(); k0 += kTile)
-            backward_tile(w, queries, k0, {true, true});
-        }
-    });
-    return;
-  }
-  // There are fewer heads than threads, so each tile of queries and each tile of keys is a task. S and dP are computed
-  // twice. All sums have the same order as above.
-  parallel_tasks(shape.B * H * pieces, [&](int task) {
+// If there are fewer heads than threads: each tile of queries and each tile of keys is a task. S and dP are computed
+// twice. All sums have the same order as above.
+void backward_of_tiles(const Backward& w) {
+  const int H = w.shape.n_head, KV = w.shape.kv_heads, pieces = w.pieces(), tiles = w.key_tiles();
+  parallel_tasks(w.shape.B * H * pieces, [&](int task) {
     const int piece = pieces - 1 - task % pieces;  // begin with the longest
     const Queries queries(w, task / pieces / H, task / pieces % H, piece * kQueries);
     for (int k0 = queries.seen.first_tile(); k0 < queries.seen.end(); k0 += kTile)
       backward_tile(w, queries, k0, {true, false});
   });
-  parallel_tasks(shape.B * KV * tiles, [&](int task) {
+  parallel_tasks(w.shape.B * KV * tiles, [&](int task) {
     backward_of_key_tile(w, task / tiles / KV, task / tiles % KV, task % tiles * kTile);
   });
 }
 
+// Adds the sums of all sequences and tiles of queries, in their order.
+void add_bucket_sums(float* drelative, const Backward& w) {
+  const int H = w.shape.n_head, pieces = w.pieces(), count = w.shape.relative.count;
+  for (int h = 0; h < H; ++h)
+    for (int bucket = 0; bucket < count; ++bucket) {
+      double sum = 0;
+      for (int b = 0; b < w.shape.B; ++b)
+        for (int piece = 0; piece < pieces; ++piece)
+          sum += w.bucket_sums[(static_cast<size_t>(b * H + h) * pieces + piece) * count + bucket];
+      drelative[static_cast<size_t>(bucket) * H + h] += static_cast<float>(sum);
+    }
+}
+
+}  // namespace
+
+void attention_backward(const AttentionGradients& d, const float* dout, const float* out, const float* lse,
+                        const QkvRows<const float>& x, const AttentionShape& shape, const Dropout& dropout, int layer) {
+  std::vector<double> bucket_sums;
+  const Backward w{d, dout, out, lse, x, shape, {dropout, layer, shape}, bucket_sums};
+  if (d.drelative) bucket_sums.resize(size_t(shape.B) * shape.n_head * w.pieces() * shape.relative.count);
+  const int KV = shape.kv_heads;
+  shape.B * KV >= max_threads() || w.pieces() * w.key_tiles() == 1 ? backward_of_heads(w) : backward_of_tiles(w);
+  if (d.drelative) add_bucket_sums(d.drelative, w);
+}
+
 void attention_backward(float* dqkv, const float* dout, const float* out, const float* lse, const float* qkv,
                         const AttentionShape& shape, const Dropout& dropout, int layer) {
-  attention_backward(parts_of(dqkv, shape), dout, out, lse, parts_of(qkv, shape), shape, dropout, layer);
+  attention_backward({parts_of(dqkv, shape)}, dout, out, lse, parts_of(qkv, shape), shape, dropout, layer);
 }
 
 void sinks_backward(float* dsinks, const float* dout, const float* out, const float* lse, const AttentionShape& shape) {

@@ -11,6 +11,8 @@
 //   scale    another s (Gemma-2: query_pre_attn_scalar^-½)
 //   cap      S ← c·tanh(S/c)            dS ← dS·(1 − tanh²)         (Gemma 2: Riviere et al. 2024, arXiv 2408.00118)
 //   slopes   S ← S − slopes[h]·(i − j)  dS passes on unchanged      (ALiBi: Press et al. 2021, arXiv 2108.12409, §3)
+//   relative S ← S + table[b,h], b being the bucket of i − j         (T5: Raffel et al. 2020, arXiv 1910.10683, §2.1)
+//            dS passes on unchanged     dtable[b,h] = Σ dS[i,j] over all i, j of this bucket
 //   window   query i sees only keys i − window < j ≤ i             (Mistral 7B: Jiang et al. 2023, arXiv 2310.06825,
 //            §2, as transformers has it; tiles outside every window are skipped)
 //   begins   query i sees only keys begins[i] ≤ j ≤ i             (several examples in a row; other tiles are skipped)
@@ -52,6 +54,10 @@ struct QkvRows {
 
   operator QkvRows<const Float>() const { return {q, k, v, q_stride, kv_stride}; }
 };
+// The gradients that backward writes, and those of the relative positions' table (buckets,H), to which it adds.
+struct AttentionGradients : QkvRows<float> {
+  float* drelative = nullptr;  // null: not wanted
+};
 // The parts of joined rows q|k|v.
 template <class Float>
 QkvRows<Float> parts_of(Float* qkv, const AttentionShape& shape) {
@@ -66,7 +72,7 @@ void attention_forward(float* out, float* lse, const float* q, size_t q_stride, 
 // The form for training, on q (B,T) and k, v (B, shape.keys()). Backward overwrites d.
 void attention_forward(float* out, float* lse, const QkvRows<const float>& x, const AttentionShape& shape,
                        const Dropout& dropout, int layer);
-void attention_backward(const QkvRows<float>& d, const float* dout, const float* out, const float* lse,
+void attention_backward(const AttentionGradients& d, const float* dout, const float* out, const float* lse,
                         const QkvRows<const float>& x, const AttentionShape& shape, const Dropout& dropout, int layer);
 
 // The same on joined rows q|k|v: qkv (B,T,qkv_width).

@@ -85,7 +85,7 @@ void sublayer_backward(float* du, const CrossAttention& g, const float* df, cons
   const float* dmixed = c.scratch.inner;
   if (p.sinks) sinks_backward(g.sinks, dmixed, saved.mixed, saved.lse, shape);
   float *dq = c.scratch.joined, *dkv = dq + size_t(c.B) * c.T * q_shape(c).O;
-  attention_backward(parts_of(dq, dkv, c.config), dmixed, saved.mixed, saved.lse, rows_of(saved, c.config), shape,
+  attention_backward({parts_of(dq, dkv, c.config)}, dmixed, saved.mixed, saved.lse, rows_of(saved, c.config), shape,
                      c.dropout, c.layer);
   qk_norm_backward(norm_rows(dq, dkv, c), g.qk_norm, c.scratch.inner, saved.qk_norm, p.qk_norm, c.config);
   adapted_backward(du, g.q, dq, u, p.q, q_shape(c), c, DropoutSite::lora_cross_q);

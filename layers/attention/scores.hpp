@@ -51,17 +51,20 @@ struct SeenKeys {
 // queries, one query per lane, so all lanes take a maximum or a sum over keys at once. `row` is the distance between
 // rows. Keys and positions are counted from the tile's first key.
 //
-// score = scale·product − slope·|i − j|. With a cap, call cap_columns() on the products first.
+// score = scale·product − slope·|i − j|, or scale·product + the bias of the distance i − j. With a cap, call
+// cap_columns() on the products first.
 struct Scores {
   int begin, end;          // the keys that at least one of the queries sees
   int all_begin, all_end;  // the keys that all W queries see
   float scale, slope;
   bool biased;
+  const float* relative;   // the biases of the queries' distances from key 0, which precede those from later keys
   simd::Vec at, from, to;  // positions of the queries, and the keys that they see
 
   // The queries are i, ..., i + W − 1 of their tile; the keys are k0, ..., k0 + keys − 1.
   Scores(const AttentionShape& shape, int h, const SeenKeys& seen, int i, int k0, int keys)
       : scale(shape.cap > 0 ? 1 : shape.scale), slope(shape.slopes ? shape.slopes[h] : 0), biased(shape.slopes),
+        relative(shape.relative.present() ? shape.relative.of(h) + (seen.at + i - k0) : nullptr),
         at(simd::counting() + static_cast<float>(seen.at + i - k0)),
         from(simd::load(seen.from + i) - static_cast<float>(k0)),
         to(simd::load(seen.to + i) - static_cast<float>(k0)) {
@@ -77,11 +80,19 @@ struct Scores {
   // multiply_add() makes all scores round alike, whatever the compiler does with a product and a sum.
   template <class F>
   void each(const float* products, size_t row, simd::Vec shift, F f) const {
+    relative ? each_key<true>(products, row, shift, f) : each_key<false>(products, row, shift, f);
+  }
+
+ private:
+  template <bool kRelative, class F>
+  void each_key(const float* products, size_t row, simd::Vec shift, F f) const {
     const simd::Vec factor = simd::all(scale);
     for (int j = begin; j < end; ++j) {
       const float key = static_cast<float>(j);
       const simd::Vec distance = simd::abs(at - key), product = simd::load(products + j * row);
-      simd::Vec score = simd::multiply_add(biased ? -slope * distance : simd::Vec{}, product, factor) - shift;
+      simd::Vec bias = biased ? -slope * distance : simd::Vec{};
+      if constexpr (kRelative) bias = simd::load(relative - j);
+      simd::Vec score = simd::multiply_add(bias, product, factor) - shift;
       if (j < all_begin || j >= all_end) score = ((from <= key) & (to > key)) ? score : simd::all(-INFINITY);
       f(j, score);
     }

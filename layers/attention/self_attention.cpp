@@ -37,17 +37,18 @@ void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config&
   declare_attention_branch_saved(saved, layout, config, name, layer, B, T);
 }
 
-AttentionShape attention_shape(const Config& config, int layer, const float* slopes, const Positions& positions) {
+AttentionShape attention_shape(const Config& config, int layer, const PositionBiases& biases,
+                               const Positions& positions) {
   const float scale = static_cast<float>(*config.attention_scale);
   return {.B = positions.B, .T = positions.T, .n_head = config.n_head, .kv_heads = config.kv_heads,
           .head_dim = config.head_dim, .scale = scale, .cap = config.attention_cap, .window = config.window_of(layer),
-          .slopes = slopes, .begins = positions.begins, .causal = config.causal()};
+          .slopes = biases.slopes, .relative = biases.relative, .begins = positions.begins, .causal = config.causal()};
 }
 
 namespace {
 
 AttentionShape shape_of(const Attention& p, const BlockContext& c) {
-  AttentionShape shape = attention_shape(c.config, c.layer, c.slopes, c.positions());
+  AttentionShape shape = attention_shape(c.config, c.layer, c.biases, c.positions());
   shape.sinks = p.sinks;
   return shape;
 }
@@ -121,7 +122,8 @@ void sublayer_backward(float* du, const Attention& g, const float* df, const flo
   float* dqkv = c.scratch.joined;
   const AttentionShape shape = shape_of(p, c);
   if (p.sinks) sinks_backward(g.sinks, dmixed, saved.mixed, saved.lse, shape);
-  attention_backward(dqkv, dmixed, saved.mixed, saved.lse, saved.qkv, shape, c.dropout, c.layer);
+  attention_backward({parts_of(dqkv, shape), c.drelative}, dmixed, saved.mixed, saved.lse, parts_of(saved.qkv, shape),
+                     shape, c.dropout, c.layer);
   if (const RopeTable* rope = c.rope())
     rope_backward(dqkv, *rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, read_width);
   share_values_backward(dqkv, g, saved, p, c);

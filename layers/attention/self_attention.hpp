@@ -26,4 +26,5 @@ void sublayer_backward(float* du, const Attention& g, const float* df, const flo
                        const Attention& p, const BlockContext& c);
 
 // Returns the sizes and choices of attention in this layer.
-AttentionShape attention_shape(const Config& config, int layer, const float* slopes, const Positions& positions);
+AttentionShape attention_shape(const Config& config, int layer, const PositionBiases& biases,
+                               const Positions& positions);

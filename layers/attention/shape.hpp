@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "layers/embedding/position.hpp"
+
 struct AttentionShape {
   int B, T;  // sequences, and queries in each
   int n_head, kv_heads, head_dim;
@@ -10,11 +12,12 @@ struct AttentionShape {
   float cap = 0;
   int window = 0;
   const float* slopes = nullptr;  // (H)
+  RelativeBias relative = {};
   const int* begins = nullptr;    // (B,T) see Batch (layers/model/model.hpp); null if there are past keys
   const float* sinks = nullptr;   // (H)
   bool causal = true;
   // Cross attention: the query sees the keys from[i], ..., to[i] − 1 of its sequence, at least one. Neither decreases
-  // within a sequence. Window, slopes, begins and causal then have no effect.
+  // within a sequence. Window, slopes, relative, begins and causal then have no effect.
   int sources = 0;                               // keys of each sequence; 0: as many as queries, self-attention
   const int *from = nullptr, *to = nullptr;  // (B,T)
 

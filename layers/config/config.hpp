@@ -12,7 +12,7 @@
 #include "layers/kernels/gemm.hpp"
 
 enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
-enum class Position { learned, sinusoidal, rope, alibi, none };
+enum class Position { learned, sinusoidal, rope, alibi, relative, none };
 // layers/embedding/position.hpp says which is which.
 enum class RopeScaling { none, linear, llama3, yarn, dynamic, longrope };
 enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu, swiglu_clamped };
@@ -38,6 +38,7 @@ inline constexpr Named<Position> kPositions[] = {{Position::learned, "learned"},
                                                   {Position::sinusoidal, "sinusoidal"},
                                                   {Position::rope, "rope"},
                                                   {Position::alibi, "alibi"},
+                                                  {Position::relative, "relative"},
                                                   {Position::none, "none"}};
 inline constexpr Named<RopeScaling> kRopeScalings[] = {{RopeScaling::none, "none"},
                                                        {RopeScaling::linear, "linear"},
@@ -128,6 +129,8 @@ struct Config {
   float router_bias = 0;           // step of the bias that balances the selection of experts; 0: no bias
 
   Position position = Position::learned;
+  int relative_buckets = 32;              // of distances between a query and a key, each with a learned bias (T5)
+  int relative_distance = 128;            // from here on, distances share the last bucket
   float rope_theta = 10000;
   float rope_fraction = 1;                // share of each head that RoPE rotates, from its start, in whole pairs
   std::string rope_layers = "all";        // layers that RoPE rotates; the others have no position (layer_set.hpp)

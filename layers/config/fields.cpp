@@ -66,6 +66,8 @@ constexpr Need<Config> kPointwise = {
     .otherwise = "with {norm=}"};
 constexpr Need<Config> kRope = {.met = [](const Config& c) { return c.position == Position::rope; },
                                 .otherwise = "with {position=}"};
+constexpr Need<Config> kRelative = {.met = [](const Config& c) { return c.position == Position::relative; },
+                                    .otherwise = "with {position=}"};
 constexpr Need<Config> kScales = {.met = [](const Config& c) { return c.rope_scaling != RopeScaling::none; },
                                   .otherwise = "without {rope-scaling}"};
 constexpr Need<Config> kFades = {.met = [](const Config& c) {
@@ -182,6 +184,10 @@ std::vector<Field> norms() {
 std::vector<Field> attention_and_positions() {
   return {
       {.name = "position", .help = "positional encoding", .member = kChoice<&Config::position, kPositions>},
+      {.name = "relative-buckets", .help = "buckets of distances, each with a learned bias (T5: 32)",
+       .member = &Config::relative_buckets, .low = 4, .high = 1 << 12, .needs = {kRelative}},
+      {.name = "relative-distance", .help = "distance from which all share the last bucket (T5: 128)",
+       .member = &Config::relative_distance, .low = 2, .high = 1 << 22, .needs = {kRelative}},
       {.name = "rope-theta", .help = "RoPE base", .member = &Config::rope_theta, .low = 1, .high = 1e12,
        .exported = kNotExported, .needs = {kRope}},
       {.name = "rope-fraction", .help = "fraction of each head that RoPE rotates", .member = &Config::rope_fraction,

@@ -6,8 +6,8 @@
 
 namespace {
 
-// DeepNet (Wang et al. 2022, arXiv 2203.00555, table in fig. 2). One stack of L blocks: α = (2L)^¼, β = (8L)^-¼. An
-// encoder of N blocks: α = .81·(N⁴M)^(1/16), β = .87·(N⁴M)^(-1/16), for a decoder of M: α = (3M)^¼, β = (12M)^-¼.
+// DeepNet (Wang et al. 2022, arXiv 2203.00555, table in fig. 2). One stack of L blocks: α = (2L)^¼, β = (8L)^-¼.
+// An encoder of N blocks: α = .81·(N⁴M)^(1/16), β = .87·(N⁴M)^(-1/16), for a decoder of M: α = (3M)^¼, β = (12M)^-¼.
 double deepnorm_alpha(const Depth& d) {
   if (d.stack == StackKind::encoder) return .81 * std::pow(std::pow(d.own, 4) * d.other, 1. / 16);
   return std::pow((d.stack == StackKind::decoder ? 3. : 2.) * d.own, .25);

@@ -179,3 +179,49 @@ Buffer alibi_slopes(int n_head) {
   }
   return slopes;
 }
+
+namespace {
+
+constexpr int kWholeTile = 64;  // attention's tiles end after at most as many queries
+
+// The buckets of one direction.
+int one_sided_buckets(const Config& config) {
+  return config.causal() ? config.relative_buckets : config.relative_buckets / 2;
+}
+
+// The bucket of d = i − j (Raffel et al. 2020, arXiv 1910.10683, §2.1; the formula is that of the authors' program).
+int bucket_of(int d, const Config& config) {
+  const int count = one_sided_buckets(config), exact = exact_buckets(config);
+  const int first = d < 0 && !config.causal() ? count : 0;
+  const int apart = config.causal() ? std::max(d, 0) : std::abs(d);
+  if (apart < exact) return first + apart;
+  const double share = std::log(double(apart) / exact) / std::log(double(config.relative_distance) / exact);
+  return first + std::min(count - 1, exact + static_cast<int>(share * (count - exact)));
+}
+
+}  // namespace
+
+int exact_buckets(const Config& config) { return one_sided_buckets(config) / 2; }
+
+size_t RelativeBuckets::size(const Config& config) {
+  return config.position == Position::relative ? 2 * static_cast<size_t>(config.context) + kWholeTile : 0;
+}
+
+RelativeBuckets::RelativeBuckets(const Config& config) : bucket_(size(config)) {
+  zero_ = config.context;
+  count_ = config.relative_buckets;
+  for (size_t i = 0; i < bucket_.size(); ++i) bucket_[i] = bucket_of(static_cast<int>(i) - zero_, config);
+}
+
+RelativeBias RelativeBuckets::bias(const float* biases) const {
+  if (bucket_.empty()) return {};
+  return {biases + zero_, bucket_.data() + zero_, bucket_.size(), count_};
+}
+
+void RelativeBuckets::fill(float* biases, const float* table, int H, int past, int T) const {
+  const int first = zero_ - T, last = std::min(static_cast<int>(bucket_.size()), zero_ + past + T + kWholeTile);
+  parallel_each(H, last - first, [&](size_t h) {
+    float* row = biases + h * bucket_.size();
+    for (int i = first; i < last; ++i) row[i] = table[static_cast<size_t>(bucket_[i]) * H + h];
+  });
+}

@@ -1,5 +1,5 @@
 #pragma once
-// Positional encodings. (ALiBi's slopes act in attention.)
+// Positional encodings. (ALiBi's slopes and T5's biases act in attention.)
 //
 //   learned   x (B,T,C)   weight (context,C)
 //     forward   x[b,t,:] += weight[t,:]
@@ -102,3 +102,45 @@ void rope_backward(float* dx, const RopeTable& table, const Positions& positions
 // other H, as in the paper's code and BLOOM: the slopes of the power of two below H, then every second slope of twice
 // that power.
 Buffer alibi_slopes(int n_head);
+
+// T5's biases (Raffel et al. 2020, arXiv 1910.10683, §2.1), which attention adds to its scores (attention.hpp): one for
+// each head and bucket of distances d = i − j from a query i to a key j. The model learns table (buckets,H).
+//   n buckets, if attention is causal: d = 0, ..., n/2 − 1 have one each. From e = n/2 on, d has the bucket
+//   e + ⌊(n − e)·log(d/e)/log(distance/e)⌋, at most n − 1.
+//   If it is bidirectional, keys before the query have half of them by the same rule, and keys after it the other half.
+struct RelativeBias {
+  const float* zero = nullptr;   // (H,span) the bias of distance 0 in the first head; null: the model has no biases
+  const int* buckets = nullptr;  // (span) likewise the bucket of distance 0
+  size_t span = 0;
+  int count = 0;  // of buckets
+
+  bool present() const { return zero != nullptr; }
+  const float* of(int h) const { return zero + h * span; }  // [d] is the bias of distance d
+};
+
+// The distances that have a bucket of their own.
+int exact_buckets(const Config& config);
+
+// The bucket of each distance in rows of up to `context` tokens, and of the distances after them that attention reads
+// because its tiles are whole.
+class RelativeBuckets {
+ public:
+  RelativeBuckets() = default;
+  explicit RelativeBuckets(const Config& config);  // empty unless the model has relative positions
+
+  // `biases` (H,size()) is what fill() writes.
+  RelativeBias bias(const float* biases) const;
+  // Writes the biases of the distances that T queries and keys have after `past` keys.
+  void fill(float* biases, const float* table, int H, int past, int T) const;
+  static size_t size(const Config& config);  // 0 if the model has none
+
+ private:
+  std::vector<int> bucket_;
+  int zero_ = 0, count_ = 0;  // the place of distance 0
+};
+
+// What a model's position adds to scores.
+struct PositionBiases {
+  const float* slopes = nullptr;  // (H) ALiBi's
+  RelativeBias relative = {};
+};

@@ -33,6 +33,8 @@ void declare_stack(StackTensors& p, Layout& layout, const Config& config) {
   const Start embedding = weight_start(config, Role::embedding, config.vocab_size, config.embedding_channels);
   if (config.position == Position::learned)
     p.position = layout.take("embedding.position.weight", Role::embedding, {config.context, C}, embedding);
+  if (config.position == Position::relative)
+    p.relative = layout.take("relative.weight", Role::embedding, {config.relative_buckets, config.n_head}, embedding);
   if (config.token_types > 0)
     p.types = layout.take("embedding.token_type.weight", Role::embedding, {config.token_types, C}, embedding);
   if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm", C);
@@ -97,6 +99,8 @@ Model::Model(const Config& c, std::vector<TensorSpec> rows, bool training)
   ropes = RopeTables(config);
   if (config.position == Position::sinusoidal) sinusoids = ::sinusoids(config.context, config.channels);
   if (config.position == Position::alibi) slopes = alibi_slopes(config.n_head);
+  buckets = RelativeBuckets(config);
+  encoder_buckets = RelativeBuckets(encoder);
 }
 
 void allocate_gradients(Model& model) {
@@ -214,6 +218,8 @@ void declare_stack_activations(StackActivations& a, Layout& layout, const Config
     a.blocks.push_back(declare_block_saved(layout, config, l, B, T, training));
   a.end = declare_streams_end(layout, config, N);
   a.carried = declare_carried(layout, config, a.x, N, training);
+  if (const size_t size = RelativeBuckets::size(config); size > 0)
+    a.relative = layout.take("scratch.relative", Role::scratch, {config.n_head, static_cast<int>(size)});
   if (training) a.d = layout.take("scratch.gradient", Role::scratch, {S * N, C});
   if (training && config.projects())
     a.dnarrow = layout.take("scratch.narrow_gradient", Role::scratch, {N, config.embedding_channels});
@@ -264,20 +270,24 @@ struct StackPass {
   const Config& config;
   const StackTensors& p;
   const StackActivations& a;
+  const RelativeBuckets& buckets;
 
   int layers() const { return config.n_layer; }
   // A block's x is the previous block's y.
   const float* input_of(int layer) const { return layer == 0 ? a.streams : a.blocks[layer - 1].ffn.y; }
 };
-StackPass decoder_of(const Model& model, const Activations& a) { return {model, model.config, model.p, a}; }
+StackPass decoder_of(const Model& model, const Activations& a) {
+  return {model, model.config, model.p, a, model.buckets};
+}
 StackPass encoder_of(const Model& model, const Activations& a) {
-  return {model, model.encoder, model.p.encoder, a.encoder};
+  return {model, model.encoder, model.p.encoder, a.encoder, model.encoder_buckets};
 }
 
 // The context that all blocks of a stack share.
 BlockContext block_context(const StackPass& s, const Batch& batch, const Dropout& dropout) {
   return {.config = s.config, .ropes = s.model.ropes, .scratch = s.a.scratch, .B = batch.B, .T = batch.T,
-          .dropout = dropout, .slopes = s.model.slopes.get(), .carried = s.a.carried, .begins = batch.begins};
+          .dropout = dropout, .biases = {s.model.slopes.get(), s.buckets.bias(s.a.relative)},
+          .carried = s.a.carried, .begins = batch.begins};
 }
 
 // The encoder's input, as a batch.
@@ -301,6 +311,7 @@ const float* run_stack(const StackPass& s, const int* tokens, BlockContext conte
   embed(s, tokens, N);
   const float* positions = s.p.position ? s.p.position : s.model.sinusoids.get();
   if (positions) position_forward(a.embedded, positions, {B, T, past, context.begins}, C);
+  if (s.p.relative) s.buckets.fill(a.relative, s.p.relative, s.config.n_head, past, T);
   if (s.p.types) add_to_rows(a.embedded, s.p.types, N, C);  // every token has the first type
   norm_forward(a.x, a.embedding_norm, a.embedded, s.p.embedding_norm, N, C, context.training);
   dropout_apply(a.x, context.dropout, 0, DropoutSite::embedding, B, T, C);
@@ -423,6 +434,7 @@ void stack_backward(const StackPass& s, const StackTensors& g, BlockContext cont
   float* d = a.d;  // the gradient of the stream, from its end down to the embedding
   streams_end_backward(d, g.final_norm, s.input_of(L), a.end, s.p.final_norm, N, C);
   context.load = nullptr;  // the experts' choices have been counted
+  context.drelative = g.relative;
   for (int l = L - 1; l >= 0; --l) {
     context.layer = l;
     if (s.config.recompute > Recompute::none) block_recompute(a.blocks[l], s.input_of(l), s.p.blocks[l], context);

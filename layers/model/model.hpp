@@ -13,6 +13,7 @@
 // Parameters of a stack, or their gradients.
 struct StackTensors {
   float* position = nullptr;  // (context,C), learned positions only
+  float* relative = nullptr;  // (relative_buckets,H), relative positions only
   float* types = nullptr;     // (token_types,C), if there are any
   Norm embedding_norm;        // if enabled
   std::vector<Block> blocks;
@@ -44,6 +45,7 @@ struct Model {
   std::vector<double> load;  // (L,E) in training: choices of each expert since the last clear (router.hpp), in the
                              // layers of the encoder and then of the decoder
   Buffer sinusoids, slopes;  // (context,C); ALiBi's (H). Config::position decides which of ropes and these exists
+  RelativeBuckets buckets, encoder_buckets;
 
   // Weights are zero until they are initialized or loaded. Gradients exist only for training.
   // Throws std::bad_alloc or std::overflow_error if the model is too large.
@@ -88,6 +90,7 @@ struct StackActivations {
   StreamsEnd end;            // its h (N,C) is what the head, or the decoder, reads
   float* d = nullptr;        // (S,N,C) the gradient of the stream
   float* dnarrow = nullptr;  // (N,E) the gradient of token
+  float* relative = nullptr;  // (H,distances) the biases of relative positions
   Carried carried;
   BlockScratch scratch;
 };

@@ -224,6 +224,14 @@ void check_rope(const Config& c) {
                                   std::to_string(c.head_dim) + " is less than one pair: raise it, or {head-dim}");
 }
 
+void check_relative(const Config& c) {
+  if (c.position != Position::relative) return;
+  const int exact = exact_buckets(c);
+  require(c.relative_distance > exact, "{relative-distance} " + std::to_string(c.relative_distance) +
+                                           " is not above " + std::to_string(exact) + ", the distances that " +
+                                           "{relative-buckets} tells apart: raise it");
+}
+
 void check_wiring(const Config& c) {
   require(c.block == BlockForm::sequential || fits_parallel(*c.placement_row),
           std::string("{block} ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
@@ -306,6 +314,7 @@ Config resolve(Config c) {
   close_layer_set(c, &Config::window_layers, "window-layers");
   close_rope(c);
   check_rope(c);
+  check_relative(c);
   check_wiring(c);
   close_choices(c);
   if (c.crosses()) encoder_of(c);  // checks it

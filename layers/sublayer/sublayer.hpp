@@ -65,7 +65,8 @@ struct BlockContext {
   Dropout dropout;
   int layer = 0;
   Cache cache = {};
-  const float* slopes = nullptr;  // (H) for ALiBi, else null
+  PositionBiases biases = {};
+  float* drelative = nullptr;     // (buckets,H) in backward, if relative positions learn
   Carried carried = {};
   Memory memory = {};             // in a decoder
   bool training = false;          // see norm_forward

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "number.hpp"
+#include "position.hpp"
 
 namespace textbook {
 
@@ -46,7 +47,7 @@ void softmax_backward(Number* dx, const Number* dp, const Number* p, size_t n) {
 //   backward  ∂S/∂(q·k) = s                with a cap s·(1 − tanh²(s·q·k/c))
 // Query i reads the keys from first_key to end_of_keys: j ≤ i if attention is causal, otherwise all. With a window, it
 // reads only the keys |i − j| < window. If a row holds several examples, query i of row b reads only the keys
-// j ≥ begins[b,i] of its own example.
+// j ≥ begins[b,i] of its own example. Relative positions add their number last (`attention_forward`).
 
 struct Scoring {
   double scale = 0;  // 0: 1/√D
@@ -99,15 +100,27 @@ Number score_slope(const Number* q, const Number* k, size_t D, const Scoring& sc
 //   backward  dv[j] = Σᵢ m[i,j]·P[i,j]·dout[i]    dP[i,j] = m[i,j]·dout[i]·v[j]     dS = P·(dP − Σⱼ P·dP)
 //             dq[i] = s·Σⱼ dS[i,j]·k[j]           dk[j] = s·Σᵢ dS[i,j]·q[i]
 // `Scoring` can set another s than 1/√D, cap the scores, add ALiBi and limit the keys to a window or an example, or
-// show a query the keys after it, too. sinks (H), if given, has one more score for each row of a head.
+// show a query the keys after it, too. sinks (H), if given, has one more score for each row of a head. The table of
+// relative positions, if there is one, adds its number to a score and gets its gradient: dtable[b,h] += Σ dS[i,j] over
+// all i, j of bucket b.
 
 struct AttentionShape {
   size_t B, T, H, KV, D;
 };
 
+// Relative positions: the table (buckets,H) or its gradient, null if there are none.
+template <class Number>
+struct Relative {
+  Number* table = nullptr;
+  RelativeRule rule = {};
+
+  Number& at(size_t i, size_t j, size_t h, size_t H) const { return table[relative_bucket(i, j, rule) * H + h]; }
+};
+
 template <class Number>
 void attention_forward(Number* out, Number* P, const Number* qkv, const Number* multiplier,
-                       const AttentionShape& shape, const Scoring& scoring = {}, const Number* sinks = nullptr) {
+                       const AttentionShape& shape, const Scoring& scoring = {}, const Number* sinks = nullptr,
+                       const Relative<Number>& relative = {}) {
   const size_t B = shape.B, T = shape.T, H = shape.H, KV = shape.KV, D = shape.D;
   std::fill_n(P, B * H * T * T, Number(0));
   std::fill_n(out, B * T * H * D, Number(0));
@@ -116,8 +129,10 @@ void attention_forward(Number* out, Number* P, const Number* qkv, const Number* 
     const auto at = [=](size_t t, size_t head) { return ((b * T + t) * (H + 2 * KV) + head) * D; };
     const size_t first = scoring.first_key(b, i, T), end = scoring.end_of_keys(b, i, T);
     Number *p = P + row * T, *y = out + ((b * T + i) * H + h) * D;
-    for (size_t j = first; j < end; ++j)
+    for (size_t j = first; j < end; ++j) {
       p[j] = score(qkv + at(i, h), qkv + at(j, key), D, h, distance(i, j), scoring);
+      if (relative.table) p[j] += relative.at(i, j, h, H);
+    }
     softmax_forward(p + first, p + first, end - first, sinks ? sinks + h : nullptr);
     for (size_t j = first; j < end; ++j)
       add(y, (multiplier ? multiplier[row * T + j] : Number(1)) * p[j], qkv + at(j, value), D);
@@ -126,7 +141,8 @@ void attention_forward(Number* out, Number* P, const Number* qkv, const Number* 
 
 template <class Number>
 void attention_backward(Number* dqkv, const Number* dout, const Number* P, const Number* qkv,
-                        const Number* multiplier, const AttentionShape& shape, const Scoring& scoring = {}) {
+                        const Number* multiplier, const AttentionShape& shape, const Scoring& scoring = {},
+                        const Relative<Number>& drelative = {}) {
   const size_t B = shape.B, T = shape.T, H = shape.H, KV = shape.KV, D = shape.D;
   std::fill_n(dqkv, B * T * (H + 2 * KV) * D, Number(0));
   std::vector<Number> dP(T), dS(T);
@@ -142,6 +158,7 @@ void attention_backward(Number* dqkv, const Number* dout, const Number* P, const
     }
     softmax_backward(dS.data(), dP.data(), p, end);  // P = softmax(S)
     for (size_t j = 0; j < end; ++j) {
+      if (drelative.table) drelative.at(i, j, h, H) += dS[j];  // S[i,j] += table[b,h]
       dS[j] *= score_slope(qkv + at(i, h), qkv + at(j, key), D, scoring);
       add(dqkv + at(i, h), dS[j], qkv + at(j, key), D);  // S[i,j] = s·q[i]·k[j]
       add(dqkv + at(j, key), dS[j], qkv + at(i, h), D);  // S[i,j] = s·q[i]·k[j]

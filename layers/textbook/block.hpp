@@ -62,6 +62,7 @@ struct Pass {
   Parameters<Number>&p, &g;
   // What crosses layers, and its gradient: the first block's input (N,C), and the first layer's values (N,KV·D).
   std::vector<Number> x0 = {}, dx0 = {}, values = {}, dvalues = {};
+  const float* table_of_relative = nullptr;  // (buckets,H) of the stack's relative positions, if it has them
   Number router_scale = 1;  // factor on the routers' losses, in backward
   const int* begins = nullptr;  // (B,T) of the batch: where each token's example begins
   // In a decoder: what the encoder has read, its output (B·S,C), and the gradient of this output.
@@ -337,6 +338,9 @@ struct Attention {
       attention_multipliers<Number>(pass.dropout, layer, DropoutSite::attention, s.B, s.H, s.T, s.T);
   std::vector<Number> qkv = {}, P = {}, mixed = {};
   const float* sinks = block.attention.sinks;  // one for each head, or null
+  RelativeRule rule = {size_t(pass.config.relative_buckets), double(pass.config.relative_distance), scoring.causal};
+
+  Relative<Number> relative(Parameters<Number>& of) const { return {of.at(pass.table_of_relative), rule}; }
 
   void forward(Number* f, const Number* u) {
     qkv.resize(s.N * s.qkv());
@@ -347,7 +351,7 @@ struct Attention {
     value_residual.forward(qkv.data());
     scoring.begins = pass.begins;
     attention_forward(mixed.data(), P.data(), qkv.data(), m.data(), {s.B, s.T, s.H, s.KV, s.D}, scoring,
-                      pass.p.at(sinks));
+                      pass.p.at(sinks), relative(pass.p));
     rest.forward(f, mixed, u);
   }
 
@@ -356,7 +360,7 @@ struct Attention {
     const std::vector<Number> dmixed = rest.backward(du_gate, df, mixed, u);
     const AttentionShape shape = {s.B, s.T, s.H, s.KV, s.D};
     if (sinks) sinks_backward(pass.g.at(sinks), dmixed.data(), mixed.data(), P.data(), shape, s.T);
-    attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), m.data(), shape, scoring);
+    attention_backward(dqkv.data(), dmixed.data(), P.data(), qkv.data(), m.data(), shape, scoring, relative(pass.g));
     value_residual.backward(dqkv.data());
     queries_keys.backward(dqkv.data());
     to_qkv.backward(du, dqkv.data(), u);

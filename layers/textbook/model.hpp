@@ -76,6 +76,7 @@ struct Stack {
   bool dual = stream_rule(pass.config) == StreamRule::dual;
 
   Stack(Pass<Number>& in_pass, const StackTensors& tensors) : pass(in_pass), t(tensors) {
+    pass.table_of_relative = t.relative;
     for (const ::Block& block : t.blocks) blocks.emplace_back(pass, block, int(blocks.size()));
     x.resize(blocks.size() + 1, std::vector<Number>(pass.sizes.S * NC));
   }
@@ -194,7 +195,7 @@ struct Model {
   Pass<Number> pass, source_pass;
   Stack<Number> stack, encoder;
   Head<Number> head;
-  // Routers' losses are means over a stack's tokens, so those of the encoder, a sum over other tokens, have this factor.
+  // A router's loss is a mean over the tokens of its stack, so the encoder's, a sum over other tokens, has this factor.
   Number of_sources = source_pass.sizes.N > 0 ? double(pass.sizes.N) / double(source_pass.sizes.N) : 0;
 
   Model(const ::Model& model, size_t B, size_t T, const Dropout& dropout, bool training = true,

@@ -1,5 +1,5 @@
 #pragma once
-// Positional encodings: learned, sinusoidal, RoPE and ALiBi.
+// Positional encodings: learned, sinusoidal, RoPE, ALiBi and T5's relative positions.
 
 #include <algorithm>
 #include <bit>
@@ -145,6 +145,29 @@ void rope_backward(Number* dx, const Rope& rope, const std::vector<size_t>& p, s
 inline double alibi_slope(size_t h, size_t H) {
   const size_t power = std::bit_floor(H);
   return h < power ? std::pow(2., -8. * (h + 1) / power) : alibi_slope(2 * (h - power), 2 * power);
+}
+
+// ---- relative positions --------------------------------------------------------------------------------------
+
+// Relative positions add a learned number to each score (`attention_forward` in attention.hpp). It depends on the head
+// and on the bucket of the distance from query i to key j.
+//   table (buckets,H)
+//   causal         the first half of the buckets has one distance each: 0, 1, ..., e − 1. The others are equally wide
+//                  in log d, from e to `farthest`, and the last has all distances beyond
+//   bidirectional  keys before the query have half of the buckets by this rule, keys after it the other half
+
+struct RelativeRule {
+  size_t buckets = 0;
+  double farthest = 0;
+  bool causal = true;
+};
+
+inline size_t relative_bucket(size_t i, size_t j, const RelativeRule& rule) {
+  const size_t count = rule.causal ? rule.buckets : rule.buckets / 2, first = j > i && !rule.causal ? count : 0;
+  const size_t exact = count / 2, d = j > i ? j - i : i - j;
+  if (d < exact) return first + d;
+  const double share = std::log(double(d) / exact) / std::log(rule.farthest / exact);
+  return first + std::min(count - 1, exact + size_t(share * (count - exact)));
 }
 
 }  // namespace textbook

@@ -314,14 +314,19 @@ void PassStatistics::block(int number, const float* x, const BlockSaved& saved, 
   enter_stack(number < model_.config.encoder_layers);
   const Config& config = this->config();
   const int layer = layer_in_stack(model_.config, number);
-  const Block& p = (encodes_ ? model_.p.encoder : model_.p).blocks[layer];
+  const StackTensors& stack = encodes_ ? model_.p.encoder : model_.p;
+  const Block& p = stack.blocks[layer];
   const size_t n = static_cast<size_t>(batch.B) * batch.T * config.channels;
   const int N = batch.B * batch.T, inner = AttentionBranch::inner_width(config);
   const float* middle = saved.before_ffn();
   if (saved.mixed) x = saved.mixed;
   branch({layer, "attention", x, x, saved.attention.inner(), inner, N, N}, saved.attention, p.attention);
   const Positions positions{.B = batch.B, .T = batch.T, .begins = batch.begins};
-  const AttentionShape shape = attention_shape(config, layer, model_.slopes.get(), positions);
+  const RelativeBuckets& buckets = encodes_ ? model_.encoder_buckets : model_.buckets;
+  std::vector<float> relative(RelativeBuckets::size(config) * config.n_head);
+  if (stack.relative) buckets.fill(relative.data(), stack.relative, config.n_head, 0, batch.T);
+  const PositionBiases biases{model_.slopes.get(), buckets.bias(relative.data())};
+  const AttentionShape shape = attention_shape(config, layer, biases, positions);
   const float* qkv = saved.attention.qkv;
   attention(layer, "attention", saved.attention, p.attention, parts_of(qkv, shape), shape);
   if (config.crosses()) {

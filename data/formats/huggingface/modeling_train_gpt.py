@@ -143,6 +143,27 @@ def alibi_slopes(heads):
     return slopes + [2 ** (-4 * i / n) for i in range(1, 2 * (heads - n), 2)]
 
 
+class RelativePositions(nn.Embedding):
+    """T5's biases of the scores: a number for each head and bucket of distances from query to key."""
+
+    def __init__(self, config):
+        super().__init__(config.relative_buckets, config.num_attention_heads)
+        self.later = config.attention == "bidirectional"  # later keys have the second half of the buckets
+        self.count = config.relative_buckets // 2 if self.later else config.relative_buckets
+        self.farthest = config.relative_distance
+
+    def forward(self, first, length):
+        """The biases (H,T,S) of `length` queries after `first` other tokens."""
+        distance = torch.arange(first, first + length)[:, None] - torch.arange(first + length)
+        half = self.count * (distance < 0) if self.later else 0
+        distance = distance.abs() if self.later else distance.clamp(min=0)
+        exact = self.count // 2  # from here on, buckets are equally wide in the logarithm
+        share = (distance.double().clamp(min=exact) / exact).log() / math.log(self.farthest / exact)
+        wide = (exact + (share * (self.count - exact)).long()).clamp(max=self.count - 1)
+        bucket = half + torch.where(distance < exact, distance, wide)
+        return super().forward(bucket.to(self.weight.device)).permute(2, 0, 1)
+
+
 class Attention(Branch):
     def __init__(self, config, layer):
         H, K, D, C = config.num_attention_heads, config.num_key_value_heads, config.head_dim, config.hidden_size
@@ -169,7 +190,7 @@ class Attention(Branch):
             self.sinks = nn.Parameter(torch.zeros(H))
         self.o = nn.Linear(H * D, C, bias=config.o_bias)
 
-    def scores(self, q, k, first):
+    def scores(self, q, k, first, relative):
         """(B,H,T,S); a query does not see keys `window` or more tokens away, nor later ones if attention is causal."""
         c, T, S = self.config, q.shape[2], k.shape[2]
         distance = torch.arange(first, first + T)[:, None] - torch.arange(S)  # from query to key
@@ -181,6 +202,8 @@ class Attention(Branch):
         if c.position == "alibi":
             slopes = torch.tensor(alibi_slopes(c.num_attention_heads), dtype=torch.float64)
             scores = scores - (slopes[:, None, None] * distance).to(scores)
+        if relative is not None:
+            scores = scores + relative
         hidden = (distance < 0) | (distance >= (self.window or S))
         return scores.masked_fill(hidden.to(scores.device), -math.inf)
 
@@ -218,7 +241,7 @@ class Attention(Branch):
         if cache is not None:
             k, v = cache.update(k, v, self.layer)
         k, v = (x.repeat_interleave(c.num_attention_heads // c.num_key_value_heads, 1) for x in (k, v))
-        mixed = (self.weights(self.scores(q, k, first)) @ v).transpose(1, 2).flatten(2)
+        mixed = (self.weights(self.scores(q, k, first, carried["relative"])) @ v).transpose(1, 2).flatten(2)
         if c.output_gate != "none":
             gate = torch.sigmoid(self.output_gate(u))
             mixed = mixed * (gate if c.output_gate == "elementwise" else gate.repeat_interleave(c.head_dim, -1))
@@ -315,7 +338,8 @@ class Block(nn.Module):
         self.scale = Gain(1) if config.learned_gain == "block" else None
 
     def forward(self, x, first, cache, carried):
-        """`carried` holds what crosses layers: the input of the first block, and the values of its attention."""
+        """`carried` holds what crosses layers: the input of the first block, the values of its attention, and the
+        biases of relative positions."""
         if hasattr(self, "stream_mix"):
             x = self.stream_mix(x, carried["x"])
         u = self.attention.enter(x)
@@ -383,6 +407,7 @@ class TrainGPT(PreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
         self.embedding = Embedding(config)
+        self.relative = RelativePositions(config) if config.position == "relative" else None
         self.block = nn.ModuleList(Block(config, layer) for layer in range(config.num_hidden_layers))
         self.final_norm = Norm(config, config.hidden_size) if config.final_norm else nn.Identity()
         self.head = Head(config)
@@ -411,7 +436,8 @@ class TrainGPT(PreTrainedModel):
             if positions is not None and not (positions.cpu() == torch.arange(first, first + input_ids.shape[1])).all():
                 raise ValueError(f"the positions must count from {first}, as the cache holds {first} tokens")
         x = self.embedding(input_ids, first)
-        carried = {"x": x}
+        relative = None if self.relative is None else self.relative(first, input_ids.shape[1])
+        carried = {"x": x, "relative": relative}
         for block in self.block:
             x = block(x, first, cache, carried)
         logits = self.head(self.final_norm(x), self.embedding.token.weight)

@@ -5,13 +5,14 @@
 namespace exercise {
 namespace {
 
-Doubles by_depth(double (*f)(double)) {
+template <class F>
+Doubles by_depth(F f) {
   Doubles values;
   for (int L = 1; L <= 100; ++L) values.push_back(f(L));
   return values;
 }
 
-// DeepNet (Wang et al. 2022, arXiv 2203.00555), the table in fig. 2, decoder-only.
+// DeepNet (Wang et al. 2022, arXiv 2203.00555), the table in fig. 2.
 void deepnorm(Judge& judge) {
   const Placement& row = placement_row("deepnorm");
   const auto flag = [](const char* name, bool want, const char* otherwise = "") {
@@ -32,8 +33,8 @@ void deepnorm(Judge& judge) {
                     other = "that is the decoder of an encoder-decoder: this one has no encoder",
                     glm = "that is GLM-130B's, which takes square roots",
                     quarter = "the power is 1 / 4, which is 0 in C++";
-  const auto tabulate = [](double* out, double (*f)(int)) {
-    for (int L = 1; L <= 100; ++L) out[L - 1] = f(L);
+  const auto tabulate = [](double* out, double (*f)(const Depth&), int other = 0, StackKind stack = StackKind::alone) {
+    for (int L = 1; L <= 100; ++L) out[L - 1] = f({L, other, stack});
   };
   const auto alpha = by_depth([](double L) { return std::pow(2 * L, .25); });
   judge.test(
@@ -62,10 +63,25 @@ void deepnorm(Judge& judge) {
                tabulate(out[1], row.init.gain);
              });
 
+  const auto mixed = [](double factor, double power) {
+    return [=](double N) { return factor * std::pow(std::pow(N, 4) * 6, power); };
+  };
+  for (const bool decoder : {true, false})
+    judge.test(decoder ? "a decoder of M blocks" : "an encoder of N blocks, for a decoder of 6", {},
+               {written("skip", depth, decoder ? by_depth([](double M) { return std::pow(3 * M, .25); })
+                                               : by_depth(mixed(.81, 1. / 16))),
+                written("gain", depth, decoder ? by_depth([](double M) { return std::pow(12 * M, -.25); })
+                                               : by_depth(mixed(.87, -1. / 16)))},
+               [&](auto out) {
+                 const StackKind stack = decoder ? StackKind::decoder : StackKind::encoder;
+                 tabulate(out[0], row.skip, 6, stack);
+                 tabulate(out[1], row.init.gain, 6, stack);
+               });
+
   judge.test("nothing else", {}, {written("gain λ", {}, {0}), written("in_scale", depth, Doubles(100, 1))},
              [&](auto out) {
                *out[0] = row.gain != LearnedGain::none;
-               tabulate(out[1], row.in_scale);
+               for (int layer = 0; layer < 100; ++layer) out[1][layer] = row.in_scale(layer);
              });
 }
 
