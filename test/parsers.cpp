@@ -124,6 +124,33 @@ void read_json_lines(const std::string& path) {
   }
 }
 
+// Every place must see a whole source.
+void use_sources(const Dataset& data, const Rows& rows, int T) {
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const EncoderRows encoder = fill_rows(data, rows, r, 1, T).encoder;
+    for (int t = 0; t < T; ++t) {
+      const int from = encoder.from.at(t), to = encoder.to.at(t);
+      if (from >= to || encoder.begins.at(from) != from || encoder.begins.at(to - 1) != from ||
+          encoder.tokens.at(to - 1) != data.around.last)
+        throw std::logic_error("a place sees no source");
+    }
+  }
+}
+
+void read_sources(const std::string& path) {
+  constexpr int T = 16;
+  TextOptions options;
+  options.data = {path};
+  options.reads_pairs = true;
+  options.val_fraction = .3;
+  const Dataset data = load_dataset(options, nullptr, T);
+  for (const std::string& note : data.notes) check_message(note, note);
+  for (const Rows* rows : {&data.rows, &data.val}) {
+    use(data, *rows, T);
+    use_sources(data, *rows, T);
+  }
+}
+
 // Reads config.json in a folder whose weights lack every tensor.
 void read_class(const std::string& path) {
   const std::string folder = folder_of(path);
@@ -184,6 +211,7 @@ const std::vector<Parser> kParsers = {
     {"token-file", "tokens.bin", read_token_file},
     {"text", "text.txt", [](const std::string& path) { read_text({path}, {}); }},
     {"json-lines", "text.jsonl", read_json_lines},
+    {"sources", "sources.tsv", read_sources},
     {"questions", "questions.bin", [](const std::string& path) { read_questions(path); }},
     {"pairs", "pairs.jsonl", [](const std::string& path) { read_pairs(path, {Tokenizer::bytes()}); }},
     {"choices", "choices.jsonl", [](const std::string& path) { read_choices(path, {Tokenizer::bytes()}); }},

@@ -8,6 +8,7 @@
 #include "data/corpus/translation.hpp"
 #include "data/files/json.hpp"
 #include "data/run/evaluate.hpp"
+#include "data/run/generate_text.hpp"
 #include "data/run/step_inputs.hpp"
 #include "data/text/pairs.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
@@ -354,4 +355,66 @@ TEST_CASE("a text of the wrong kind is refused, and the other objective named", 
   check_refused(f, "train tokens " + pairs, "holds tokens, and --objective pairs reads text");
   CHECK(contains(f.run("train text.txt --dry-run --source-field x --context 8").out,
                  "--source-field has no effect with --objective lm"));
+}
+
+// ---- runs ------------------------------------------------------------------------------------------------
+
+TEST_CASE("a run of pairs resumes with the same bits, and its loss does not depend on packing", "[pairs][program]") {
+  const Folder f;
+  f.write("p.tsv", lines(400));
+  const std::string words = "train p.tsv --objective pairs --encoder-layers 1 --layers 1 --heads 2 --channels 16 "
+                            "--context 24 --batch 2 --schedule constant --dropout .1 ";
+  f.must(words + "--steps 40 --quiet --out whole");
+  f.must(words + "--steps 25 --quiet --out parts");
+  f.must("train --out parts --resume --steps 40 --quiet");
+  CHECK(last_weights(f, "parts") == last_weights(f, "whole"));
+  const TrainedModel trained = load_trained_model(f.path("whole/checkpoint.safetensors"));
+  const Activations activations = allocate_activations(trained.model.config, 3, 24, false);
+  const auto loss = [&](Packing packing) {
+    return evaluate(trained.model, activations, load(f, "p.tsv", 24, packing, .2), 3, 0);
+  };
+  CHECK(loss(Packing::padded) == Approx(loss(Packing::documents)).epsilon(1e-6));
+  const Outcome measured = f.run("eval whole --data p.tsv --json");
+  const nlohmann::json result = parse_json(measured.out);
+  CHECK(result["answers"] == 400);
+  CHECK(result["loss"].get<double>() < std::log(257.));
+  CHECK(result["tokens"] == 400 * 3 + 400);  // of one to five letters, and the end of each
+}
+
+TEST_CASE("sample writes the target of a source", "[pairs][spans][program]") {
+  const Folder f;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "ab\tcde\n";
+  f.write("p.tsv", text);
+  f.must("train p.tsv --objective pairs --encoder-layers 1 --layers 1 --heads 2 --channels 32 --context 12 --steps 60 "
+         "--quiet --out r");
+  CHECK(f.run("sample r --prompt ab --greedy").out == "cde\n");
+  CHECK(f.run("sample r --greedy", "ab").out == "cde\n");
+  CHECK(f.run("sample r --interactive --greedy", "ab\nab\n").out == "cde\ncde\n");
+  const nlohmann::json sample = parse_json(f.run("sample r --prompt ab --greedy --json").out);
+  CHECK((sample["text"] == "cde" && sample["end"] == "document" && sample["tokens"].size() == 3));
+  CHECK(parse_json(f.run("sample r --prompt ab --greedy --length 2 --json").out)["end"] == "length");
+  CHECK(count_lines(f.run("sample r --prompt ab --count 3").out) >= 3);
+  CHECK(contains(f.run("sample r --prompt abcdefghijkl").err, "the source text has 13 tokens, and the model reads"));
+  CHECK(contains(f.run("sample r").err, "there is no source text to read"));
+  const Tokenizer tokenizer = Tokenizer::bytes().with_special({"<e>", "<extra_id_1>", "<extra_id_0>"});
+  CHECK(source_tokens(tokenizer, "a<extra_id_0>b<extra_id_1>", {256, 256}, 9, spans_with(tokenizer)) ==
+        Ints{'a', 258, 'b', 257, 256});
+  CHECK(source_tokens(tokenizer, "<extra_id_0>", {256, 256}, 16).size() == 13);
+}
+
+TEST_CASE("a run shows what it writes for sources", "[pairs][spans][program]") {
+  const Folder f;
+  f.write("p.tsv", lines(40));
+  const std::string small = " --encoder-layers 1 --layers 1 --heads 1 --channels 8 --context 24 --batch 2 --steps 2 ";
+  const auto sample = [&](const std::string& words) {
+    const std::string out = f.run("train " + words + small).out;
+    const size_t begin = out.find("---- sample ----\n"), end = out.find("\n----------------", begin + 17);
+    REQUIRE(end != out.npos);
+    return out.substr(begin + 17, end - begin - 17);
+  };
+  const std::string shown = sample("p.tsv --objective pairs --out a") + "\n";
+  CHECK(count_lines(shown) == 6);
+  CHECK(contains("\n" + lines(40), "\n" + shown.substr(0, shown.find('\n')) + "\t"));  // a source
+  CHECK(contains(sample("p.tsv --objective span --out c"), "<extra_id_0>"));
 }

@@ -79,6 +79,7 @@ TEST_CASE("several ranks leave the bits of one", "[ranks][program]") {
       {"batchnorm", "--norm batchnorm"},
       {"variants", "--value-residual learned --stream-mix --output-gate headwise --zero-init"},
       {"documents", "--documents line --context 256 --experts 4"},
+      {"sources", "--objective span --encoder-layers 1 --documents line --context 256"},
       {"diagnostics", "--diagnostics 2 --qk-norm head"}};
   const Corpus f;
   for (const auto& [name, options] : runs) check_ranks(f, name, options, {2, 3});

@@ -139,7 +139,7 @@ void run_eval(const EvalOptions& options) {
   catch_interrupts();
   const double loss = evaluate_with_progress(model, activations, data, options.batch, 0);
   const double seconds = clock.seconds();
-  const bool has_answers = data.counted.size() > 0 || data.has_sources;
+  const bool has_answers = data.counted.size() > 0 || files.reads_pairs;
   const Answers answers = has_answers ? count_answers(model, activations, data) : Answers();
   if (interrupted()) throw std::runtime_error("stopped before the whole text was read: nothing was measured");
   if (!std::isfinite(loss)) throw std::runtime_error("the loss of " + path + " is not finite: its training diverged");

@@ -71,8 +71,9 @@ std::string how_full(const Dataset& data, int T, int TokenWindow::*length) {
 // "29,812 examples in 24,877 rows of 152 tokens, 98% full"
 std::string describe_rows(const Dataset& data, int T) {
   const auto windows = static_cast<double>(data.rows.windows().size()), rows = static_cast<double>(data.rows.size());
-  return counted(windows, data.has_sources ? "pair" : "example") + " in " + counted(rows, "row") + " of " +
-         std::to_string(T) + " tokens, " + how_full(data, T, &TokenWindow::length) +
+  const bool pairs = data.has_sources && !data.spans.on();
+  return counted(windows, pairs ? "pair" : "example") + " in " + counted(rows, "row") + " of " + std::to_string(T) +
+         " tokens, " + how_full(data, T, &TokenWindow::length) +
          (data.has_sources ? " of targets, " + how_full(data, T, &TokenWindow::source_length) + " of sources" : "");
 }
 

@@ -23,6 +23,7 @@
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/text/documents.hpp"
+#include "data/text/pairs.hpp"
 #include "data/text/text_files.hpp"
 
 namespace {
@@ -85,7 +86,13 @@ struct Session {
     if (chat) until.begin = chat->content_begin;
     return until;
   }
+  // The sentinels that a source may have.
+  Spans spans() const {
+    const bool hides = trained.model.config.objective == Objective::span;
+    return hides ? spans_with(trained.header.tokenizer) : Spans();
+  }
   std::string known(const std::string& prompt) const {
+    if (spans().on()) return prompt;
     return known_prompt(prompt, trained.header.tokenizer, options.unknown);
   }
   void print_json(int sample, const std::string& prompt, const std::string& text, const Generated& result) const {
@@ -154,7 +161,8 @@ std::string prompt_of(const SampleOptions& options) {
 std::vector<int> read(Session& session, const std::string& prompt) {
   const Tokenizer& tokenizer = session.trained.header.tokenizer;
   if (session.trained.model.config.crosses()) {
-    session.how.source = source_tokens(tokenizer, prompt, session.how.around, session.trained.model.config.context);
+    session.how.source = source_tokens(tokenizer, prompt, session.how.around, session.trained.model.config.context,
+                                       session.spans());
     return {session.how.around.first};
   }
   return session.chat ? tokens_of(session, {{"user", prompt}}) : prompt_tokens(tokenizer, prompt, session.how);
@@ -331,11 +339,12 @@ void run_sample(const SampleOptions& options) {
   const bool open = !options.length;
   Sampling sampling = options.sampling;
   sampling.temperature = options.temperature.value_or(reads ? 0.f : 1.f);
+  const std::string& separator = trained.header.options.separator;
   const Session session{options, trained,
                         {.length = options.length.value_or(kUsualLength),
                          .stop = with_newlines(options.stop),
                          .sampling = sampling,
-                         .around = tokenizer.around(trained.header.options.separator),
+                         .around = reads ? tokens_around_pairs(tokenizer, separator) : tokenizer.around(separator),
                          .within_context = open,
                          .at_first = trained.header.options.begin_contexts(),
                          .beams = options.beams},

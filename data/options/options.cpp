@@ -58,6 +58,7 @@ Config resolved(const Config& config) {
 void complete(TrainOptions& o) {
   o.mask_fraction = o.config.objective == Objective::mlm ? o.config.mask_fraction : 0;
   o.reads_pairs = o.config.objective == Objective::pairs;
+  o.hides_spans = o.config.objective == Objective::span;
   o.rate.min_lr = o.min_lr.value_or(o.rate.lr / 10);
   const RunOptimizer& by = *o.optimizer;
   o.optimizer_options.beta2 = o.beta2.value_or(by.beta2);

@@ -18,11 +18,30 @@ std::vector<int> prompt_tokens(const Tokenizer& tokenizer, const std::string& pr
   return tokens;
 }
 
+namespace {
+
+// Returns where the next name of a sentinel is in a text, and its token; the end of the text and -1 if there is none.
+std::pair<size_t, int> next_sentinel(const Tokenizer& tokenizer, const std::string& text, size_t from,
+                                     const Spans& spans) {
+  std::pair<size_t, int> next = {text.size(), -1};
+  for (const int token : spans.sentinels)
+    if (const size_t at = text.find(tokenizer.name_of_special(token), from); at < next.first) next = {at, token};
+  return next;
+}
+
+}  // namespace
+
 std::vector<int> source_tokens(const Tokenizer& tokenizer, const std::string& text, const DocumentTokens& around,
-                               int context) {
+                               int context, const Spans& spans) {
   if (text.empty()) throw std::runtime_error("there is no source text to read: add --prompt 'a text'");
-  const std::vector<uint32_t> encoded = tokenizer.encode(text);
-  std::vector<int> tokens(encoded.begin(), encoded.end());
+  std::vector<int> tokens;
+  for (size_t at = 0; at < text.size();) {
+    const auto [end, sentinel] = next_sentinel(tokenizer, text, at, spans);
+    const std::vector<uint32_t> encoded = tokenizer.encode(text.substr(at, end - at));
+    tokens.insert(tokens.end(), encoded.begin(), encoded.end());
+    if (sentinel >= 0) tokens.push_back(sentinel);
+    at = end + (sentinel >= 0 ? tokenizer.name_of_special(sentinel).size() : 0);
+  }
   tokens.push_back(around.last);
   if (tokens.size() > static_cast<size_t>(context))
     throw std::runtime_error("the source text has " + counted(static_cast<double>(tokens.size()), "token") +

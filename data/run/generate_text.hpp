@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/text/spans.hpp"
 #include "data/tokenizer/tokenizer.hpp"
 #include "layers/model/generate.hpp"
 
@@ -36,10 +37,10 @@ struct Listener {
   std::function<void(int sample, const Generated& result)> end;
 };
 
-// Returns the tokens that an encoder reads for a text, as in training. Throws std::runtime_error if the text is empty,
-// or longer than the context.
+// Returns the tokens that an encoder reads for a text, as in training. With spans, names of sentinels stand for these.
+// Throws std::runtime_error if the text is empty, or longer than the context.
 std::vector<int> source_tokens(const Tokenizer& tokenizer, const std::string& text, const DocumentTokens& around,
-                               int context);
+                               int context, const Spans& spans = {});
 
 // Returns the tokens of a prompt. Without a separator, an empty prompt becomes a newline, or the first character of a
 // vocabulary without newline. If the separator is the tokenizer's begin(), it comes before the prompt, and the text

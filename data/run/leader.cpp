@@ -58,7 +58,9 @@ void broadcast(Group& group, RowBatch& inputs, const Order& order) {
 
 // Returns rows for the inputs of an order, whose numbers are still to be received.
 RowBatch rows_for(const Order& order, int B) {
-  RowBatch rows{static_cast<int>(order.count) * B, static_cast<int>(order.length)};
+  RowBatch rows;
+  rows.B = static_cast<int>(order.count) * B;
+  rows.T = static_cast<int>(order.length);
   rows.encoder.T = static_cast<int>(order.sources);
   for_inputs(rows, order, [&](std::vector<int>& numbers, int64_t length) { numbers.resize(rows.B * length); });
   return rows;

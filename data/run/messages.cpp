@@ -12,6 +12,7 @@
 #include "evaluate.hpp"
 #include "fill_masks.hpp"
 #include "generate_text.hpp"
+#include "layers/cross_entropy/cross_entropy.hpp"
 #include "unused_options.hpp"
 
 namespace {
@@ -157,19 +158,23 @@ std::string answers_of(const Trainer& t) {
   return text;
 }
 
-// Returns the first pairs for validation, or for training.
-std::vector<TokenWindow> first_pairs(const Dataset& data, size_t most) {
-  std::vector<TokenWindow> windows = (data.val.empty() ? data.rows : data.val).windows();
-  std::ranges::sort(windows, {}, &TokenWindow::start);
-  windows.resize(std::min(windows.size(), most));
-  return windows;
+// Appends the sources in a row, until there are `most`.
+void append_sources(std::vector<std::vector<int>>& sources, const RowBatch& row, size_t most) {
+  const EncoderRows& encoder = row.encoder;
+  for (int t = 0; t < row.T && row.targets[t] != kIgnore && sources.size() < most; ++t)
+    if (t == 0 || encoder.from[t] != encoder.from[t - 1])
+      sources.emplace_back(encoder.tokens.begin() + encoder.from[t], encoder.tokens.begin() + encoder.to[t]);
 }
 
-std::vector<int> source_of(const Dataset& data, const TokenWindow& window) {
-  std::vector<int> source;
-  for (int i = 0; i < window.source_length; ++i) source.push_back(static_cast<int>(data.tokens[window.source + i]));
-  return source;
+// Returns the sources of the first rows for validation, or for training, each with the token that ends it.
+std::vector<std::vector<int>> first_sources(const Dataset& data, int T, size_t most) {
+  const Rows& rows = data.val.empty() ? data.rows : data.val;
+  std::vector<std::vector<int>> sources;
+  for (size_t r = 0; sources.size() < most && (r < rows.size() || rows.empty()); ++r)
+    append_sources(sources, rows.empty() ? draw_batch(data, 1, T, {0, r, 1}, 0) : fill_rows(data, rows, r, 1, T), most);
+  return sources;
 }
+
 std::string text_of(const Tokenizer& tokenizer, const std::vector<int>& source) {
   return tokenizer.decode({source.begin(), source.end() - 1});
 }
@@ -178,12 +183,11 @@ std::string text_of(const Tokenizer& tokenizer, const std::vector<int>& source) 
 std::string targets_of(const Trainer& t) {
   const Tokenizer& tokenizer = t.data.tokenizer;
   std::string text;
-  for (const TokenWindow& window : first_pairs(t.data, 3)) {
-    const std::vector<int> source = source_of(t.data, window);
+  for (const std::vector<int>& source : first_sources(t.data, t.model.config.context, 3)) {
     const Generation how{.length = t.sample_length(), .sampling = {.temperature = 0}, .around = t.data.around,
                          .activations = &t.activations, .within_context = true, .source = source};
     text += (text.empty() ? "" : "\n") + text_of(tokenizer, source) + "\n  ";
-    generate_text(t.model, tokenizer, std::vector{static_cast<int>(t.data.tokens[window.start])}, how,
+    generate_text(t.model, tokenizer, std::vector{t.data.around.first}, how,
                   [&](const std::string& piece) { text += piece; });
   }
   return text;
@@ -215,20 +219,23 @@ std::vector<std::string> sample_words(const Trainer& t) {
   const std::string& out = t.options().out;
   if (t.data.chat || t.state.answers) return {"sample", out, "--interactive"};
   if (t.data.has_sources)
-    return {"sample", out, "--prompt", text_of(t.data.tokenizer, source_of(t.data, first_pairs(t.data, 1)[0]))};
+    return {"sample", out, "--prompt", text_of(t.data.tokenizer, first_sources(t.data, t.model.config.context, 1)[0])};
   const std::string prompt = first_word(t.data);
   if (t.data.masking.on()) return {"sample", out, "--prompt", prompt + " " + mask_name(t.data.tokenizer)};
   return prompt.empty() ? std::vector<std::string>{"sample", out}
                         : std::vector<std::string>{"sample", out, "--prompt", prompt};
 }
 
+std::string sample_text(const Trainer& t) {
+  if (t.data.masking.on()) return filled_sample(t.model, t.activations, t.data);
+  if (t.data.has_sources) return targets_of(t);
+  return t.state.answers ? answers_of(t) : texts_of(t);
+}
+
 }  // namespace
 
 std::string text_sample(const Trainer& t, int64_t step) {
-  const std::string text = t.data.masking.on() ? filled_sample(t.model, t.activations, t.data)
-                           : t.data.has_sources ? targets_of(t)
-                           : t.state.answers    ? answers_of(t)
-                                                : texts_of(t);
+  const std::string text = sample_text(t);
   keep_sample(t.options().out, step, text);
   if (has_json_lines()) json_line(to_ascii({{"event", "sample"}, {"step", step}, {"text", text}}));
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";

@@ -34,6 +34,59 @@ uint32_t known(const Dataset& data, uint32_t token) {
                            std::to_string(data.tokenizer.vocabulary()) + ": name the right one with --tokenizer");
 }
 
+std::vector<int> tokens_of(const Dataset& data, size_t begin, size_t end) {
+  std::vector<int> tokens;
+  data.tokens.for_each(begin, end, [&](uint32_t token) { tokens.push_back(static_cast<int>(known(data, token))); });
+  return tokens;
+}
+
+// ---- examples --------------------------------------------------------------------------------------------
+
+// What a window puts into a row. The targets are as many as the tokens.
+struct Example {
+  std::vector<int> tokens, targets, source;
+};
+
+Example example_with_masks(const Dataset& data, const TokenWindow& window, uint64_t key) {
+  std::vector<int> tokens = tokens_of(data, window.start, window.start + static_cast<size_t>(window.length));
+  std::vector<int> targets(tokens.size(), kIgnore);
+  mask_tokens(tokens, targets, data.masking, key);
+  return {std::move(tokens), std::move(targets), {}};
+}
+
+Example example_with_spans(const Dataset& data, const TokenWindow& window, uint64_t key) {
+  const auto length = static_cast<size_t>(window.text_length);
+  auto [source, target] = hide_spans(tokens_of(data, window.start, window.start + length), data.spans, key);
+  std::vector<int> tokens = target;
+  tokens.insert(tokens.begin(), data.around.first);
+  target.push_back(data.around.last);
+  source.push_back(data.around.last);
+  return {std::move(tokens), std::move(target), std::move(source)};
+}
+
+// `key` decides which tokens are hidden.
+Example example_of(const Dataset& data, const TokenWindow& window, uint64_t key) {
+  if (data.masking.on()) return example_with_masks(data, window, key);
+  if (data.spans.on()) return example_with_spans(data, window, key);
+  const auto length = static_cast<size_t>(window.length), source_length = static_cast<size_t>(window.source_length);
+  std::vector<int> tokens = tokens_of(data, window.start, window.start + length + 1);
+  std::vector<int> targets(tokens.begin() + 1, tokens.end());
+  tokens.pop_back();
+  for (size_t t = 0; data.counted.size() > 0 && t < length; ++t)
+    if (data.counted[window.start + 1 + t] == 0) targets[t] = kIgnore;
+  return {std::move(tokens), std::move(targets), tokens_of(data, window.source, window.source + source_length)};
+}
+
+// ---- statistics ------------------------------------------------------------------------------------------
+
+// Counts how often each token is a target of windows in which spans are hidden.
+std::vector<size_t> count_hidden(const Dataset& data, const std::vector<TokenWindow>& windows, size_t step) {
+  std::vector<size_t> count(static_cast<size_t>(data.tokenizer.vocabulary()));
+  for (size_t i = 0; i < windows.size(); i += step)
+    for (const int target : example_of(data, windows[i], rng::key({rng::word("count"), i})).targets) ++count[target];
+  return count;
+}
+
 // Statistics of mapped files read every n-th piece, about a million tokens. Returns n.
 size_t sampling_step(const Dataset& data, size_t tokens) { return data.tokens.memory() > 0 ? 1 : 1 + (tokens >> 20); }
 
@@ -95,14 +148,26 @@ Stretch targets_of(const Dataset& data, const TokenWindow& window) {
 std::vector<size_t> count_targets(const Dataset& data) {
   const std::vector<TokenWindow>& windows = data.val.windows();
   const size_t step = sampling_step(data, data.val_targets());
+  if (data.spans.on()) return count_hidden(data, windows, step);
   return count_tokens(data, (windows.size() + step - 1) / step, false,
                       [&](size_t i) { return targets_of(data, windows[i * step]); });
+}
+
+// Windows one after the other that stand for those that a run may draw anywhere, as long as one for validation. In
+// mapped files, a sample.
+std::vector<TokenWindow> windows_to_draw(const Dataset& data) {
+  const int length = data.val.windows().front().text_length;
+  std::vector<TokenWindow> windows;
+  for (size_t at = 0; at + length <= data.train; at += length * sampling_step(data, data.train))
+    windows.push_back(data.spans.window(at, length));
+  return windows;
 }
 
 // Counts how often each token occurs in the training part: as a target in documents, or anywhere in the stream.
 std::vector<size_t> count_trained(const Dataset& data) {
   constexpr size_t kStretch = 1 << 12;
   const std::vector<TokenWindow>& windows = data.rows.windows();
+  if (data.spans.on()) return count_hidden(data, windows.empty() ? windows_to_draw(data) : windows, 1);
   if (data.packing != Packing::stream)
     return count_tokens(data, windows.size(), false, [&](size_t i) { return targets_of(data, windows[i]); });
   const size_t between = kStretch * sampling_step(data, data.train);
@@ -143,8 +208,8 @@ void measure_validation(Dataset& data) {
     nats -= times * std::log(static_cast<double>(trained[token] + 1) / total);
     counted += times;
   }
-  // With masking most bytes are visible, so bits per byte would mean nothing.
-  if (!data.masking.on())
+  // Where tokens are hidden, most bytes are visible, so bits per byte would mean nothing.
+  if (!data.hides())
     data.val_bytes = bytes_of_targets(data, targets) * (static_cast<double>(data.val_targets()) / counted);
   data.unigram_nats = nats / counted;
 }
@@ -175,24 +240,25 @@ std::vector<TokenWindow> draw_row(const Dataset& data, int T, const StepRows& st
     const auto windows = shuffled_row(data, step.seed, step.step * step.rows + row);
     return {windows.begin(), windows.end()};
   }
-  const uint64_t start = rng::below(data.train - T, rng::key({step.seed, rng::word("batch"), step.step, row}), 0);
-  return {{static_cast<size_t>(start), T, T}};
+  const int length = data.window_length(T);
+  const uint64_t start = rng::below(data.train - length, rng::key({step.seed, rng::word("batch"), step.step, row}), 0);
+  return {data.spans.on() ? data.spans.window(start, length) : TokenWindow{static_cast<size_t>(start), T, T}};
 }
 
 int64_t tokens_of_step(const Dataset& data, int T, const StepRows& step, int64_t targets) {
-  return data.masking.on() ? static_cast<int64_t>(step.rows) * T : targets;
+  return data.hides() ? static_cast<int64_t>(step.rows) * T : targets;
 }
 
 int64_t tokens_before(const Dataset& data, int T, const StepRows& step) {
   const uint64_t rows = step.step * step.rows, in_epoch = data.rows.size();
-  if (in_epoch == 0 || data.masking.on()) return static_cast<int64_t>(rows) * T;
+  if (in_epoch == 0 || data.hides()) return static_cast<int64_t>(rows) * T;
   int64_t n = static_cast<int64_t>(data.rows.targets() * (rows / in_epoch));
   for (uint64_t i = rows - rows % in_epoch; i < rows; ++i) n += sum_of_targets(shuffled_row(data, step.seed, i));
   return n;
 }
 
 double Dataset::rows_per_epoch(int T) const {
-  return rows.empty() ? static_cast<double>(train - 1) / T : static_cast<double>(rows.size());
+  return rows.empty() ? static_cast<double>(train - 1) / window_length(T) : static_cast<double>(rows.size());
 }
 
 int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs) {
@@ -200,30 +266,6 @@ int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs
 }
 
 namespace {
-
-std::vector<int> tokens_of(const Dataset& data, size_t begin, size_t end) {
-  std::vector<int> tokens;
-  data.tokens.for_each(begin, end, [&](uint32_t token) { tokens.push_back(static_cast<int>(known(data, token))); });
-  return tokens;
-}
-
-// Writes the tokens and targets of a window to row `b`, from place `at` on. Returns its tokens. `key` decides which are
-// masked.
-std::vector<int> put_window(RowBatch& rows, int b, int at, const Dataset& data, const TokenWindow& window,
-                            uint64_t key) {
-  const size_t place = static_cast<size_t>(b) * rows.T + at, end = window.start + static_cast<size_t>(window.length);
-  std::vector<int> from = tokens_of(data, window.start, end + (data.masking.on() ? 0 : 1));
-  std::copy_n(from.begin(), window.length, rows.tokens.begin() + static_cast<std::ptrdiff_t>(place));
-  if (data.masking.on()) {
-    mask_tokens(std::span(rows.tokens).subspan(place, from.size()), std::span(rows.targets).subspan(place, from.size()),
-                data.masking, key);
-    return from;
-  }
-  for (int t = 0; t < window.length; ++t)
-    if (data.counted.size() == 0 || data.counted[window.start + 1 + t] != 0) rows.targets[place + t] = from[t + 1];
-  from.pop_back();
-  return from;
-}
 
 std::span<int> row_of(std::vector<int>& numbers, int b, int T) {
   return std::span(numbers).subspan(static_cast<size_t>(b) * T, T);
@@ -254,19 +296,18 @@ void put_source(RowBatch& rows, int b, int at, const std::vector<int>& source, i
 
 void put_row(RowBatch& rows, int b, const Dataset& data, std::span<const TokenWindow> windows, uint64_t key) {
   int at = 0, source_at = 0;
-  std::vector<int> last, last_source;
+  Example last;
   for (const TokenWindow& window : windows) {
     begin_example(rows.begins, b, rows.T, at);
-    last = put_window(rows, b, at, data, window, rng::key({key, uint64_t(at)}));
-    if (data.has_sources) {
-      last_source = tokens_of(data, window.source, window.source + static_cast<size_t>(window.source_length));
-      put_source(rows, b, source_at, last_source, at);
-    }
+    last = example_of(data, window, rng::key({key, uint64_t(at)}));
+    std::ranges::copy(last.tokens, row_of(rows.tokens, b, rows.T).begin() + at);
+    std::ranges::copy(last.targets, row_of(rows.targets, b, rows.T).begin() + at);
+    if (data.has_sources) put_source(rows, b, source_at, last.source, at);
     at += window.length;
     source_at += window.source_length;
   }
-  put_filler(rows.tokens, rows.begins, b, rows.T, at, last);
-  if (data.has_sources) put_filler(rows.encoder.tokens, rows.encoder.begins, b, rows.T, source_at, last_source);
+  put_filler(rows.tokens, rows.begins, b, rows.T, at, last.tokens);
+  if (data.has_sources) put_filler(rows.encoder.tokens, rows.encoder.begins, b, rows.T, source_at, last.source);
 }
 
 // With masking, a query sees what comes after it, so even a filler has to be an example of its own.

@@ -13,6 +13,7 @@
 #include "data/tokenizer/chat_template.hpp"
 #include "masking.hpp"
 #include "rows.hpp"
+#include "spans.hpp"
 #include "tokens.hpp"
 
 struct Batch;  // layers/model/model.hpp
@@ -34,7 +35,8 @@ struct Dataset {
   Packing packing = Packing::stream;
   Tokens counted;                    // 1 for each token that counts as a target, else 0; empty: all count
   Masking masking;                   // off: the targets are the next tokens
-  bool has_sources = false;          // of pairs: an encoder reads one for each window
+  bool has_sources = false;          // an encoder reads one for each window
+  Spans spans;                       // on: sources and targets are made of windows of text
   double floor = 0;                  // nats per validation token that no model can beat; 0 if unknown
   std::string name;                  // shown to the user
   DocumentTokens around;             // each document
@@ -44,6 +46,8 @@ struct Dataset {
   uint64_t fingerprint = 0;          // hash of the tokens and of the stories' -log P; for token files, of samples
   std::vector<std::function<uint64_t()>> token_files;  // each hashes all bytes of one mapped file
 
+  bool hides() const { return masking.on() || spans.on(); }  // a model reads most of the text, and predicts the rest
+  int window_length(int T) const { return spans.on() ? spans.longest(T) : T; }  // of text, for a row of T tokens
   size_t val_targets() const { return val.targets(); }
   size_t targets_among(size_t begin, size_t end) const;  // how many tokens [begin, end) count as targets, or are masked
   double uniform_nats() const;  // log of the number of tokens that can occur
@@ -77,7 +81,7 @@ struct EncoderRows {
 
 // B rows of T tokens and targets. `begins` says where in its row each token's example begins; empty: at 0.
 struct RowBatch {
-  int B, T;
+  int B = 0, T = 0;
   std::vector<int> tokens = {}, targets = {}, begins = {};
   EncoderRows encoder = {};
 
@@ -87,8 +91,8 @@ struct RowBatch {
 // Draws B rows of T, from row `first` on.
 RowBatch draw_batch(const Dataset& data, int B, int T, const StepRows& step, uint64_t first);
 
-// The tokens that a run counts, in a step with this many targets and in all steps before it: the targets, or with
-// masking the tokens of all rows, as most of them are read only.
+// The tokens that a run counts, in a step with this many targets and in all steps before it: the targets. If the data
+// hides tokens, those of all rows, as most of them are read only.
 int64_t tokens_of_step(const Dataset& data, int T, const StepRows& step, int64_t targets);
 int64_t tokens_before(const Dataset& data, int T, const StepRows& step);
 

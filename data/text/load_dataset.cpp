@@ -347,13 +347,13 @@ void decide_documents(Dataset& data, const DocumentOptions& how, Source& source,
 
 // True if the documents need a token that ends them.
 bool needs_separator(const Dataset& data, const TextOptions& options, const Source& source) {
-  return source.documents.size() > 1 || data.packing != Packing::stream || options.chat;
+  return source.documents.size() > 1 || data.packing != Packing::stream || options.chat || options.hides_spans;
 }
 
 // Sets the tokens around documents.
 void set_separator(Dataset& data, const std::string& name) {
   data.around = data.has_sources ? tokens_around_pairs(data.tokenizer, name) : data.tokenizer.around(name);
-  if (data.around.first >= 0 || data.packing == Packing::stream) return;
+  if (data.around.first >= 0 || (data.packing == Packing::stream && !data.has_sources)) return;
   throw std::runtime_error("the tokenizer has no special token that ends a document: name one with "
                            "--document-separator, or read all documents as one with --packing stream");
 }
@@ -362,6 +362,9 @@ void set_separator(Dataset& data, const std::string& name) {
 void require_all_counted(const Dataset& data, const char* advice) {
   if (data.masking.on() && data.counted.size() > 0)
     throw std::runtime_error("--objective mlm masks tokens anywhere, and " + data.name +
+                             " has prompts that do not count: add --loss all");
+  if (data.spans.on() && data.counted.size() > 0)
+    throw std::runtime_error("--objective span hides spans anywhere, and " + data.name +
                              " has prompts that do not count: add --loss all");
   if (data.packing == Packing::stream && data.counted.size() > 0)
     throw std::runtime_error(std::string("--packing stream cannot leave prompts out of the loss: ") + advice);
@@ -382,40 +385,60 @@ void require_no_chat(const TextOptions& options) {
     throw std::runtime_error("--chat-template is for conversations: leave it out with --objective pairs");
 }
 
-// Adds a token for masked tokens if the tokenizer has none.
-Tokenizer with_mask(const Tokenizer& tokenizer) {
-  if (!mask_name(tokenizer).empty()) return tokenizer;
-  if (tokenizer.pieces()) throw std::runtime_error("the tokenizer has no token [MASK] or <mask>, which --objective mlm "
-                                                   "needs: choose another --tokenizer");
-  return tokenizer.with_special({kMaskName});
+// Adds the special tokens of an objective, unless the tokenizer `has` them. `what` names them in an error.
+Tokenizer with_tokens_of_objective(const Tokenizer& tokenizer, bool has, const Names& names, const std::string& what) {
+  if (has) return tokenizer;
+  if (tokenizer.pieces()) throw std::runtime_error("the tokenizer has no " + what + ": choose another --tokenizer");
+  return tokenizer.with_special(names);
 }
 
-void set_masking(Dataset& data, double fraction) {
-  if (fraction == 0) return;
-  if (mask_name(data.tokenizer).empty())
-    throw std::runtime_error("the model's tokenizer has no token [MASK] or <mask>, which --objective mlm needs: "
-                             "use one that has");
-  data.masking = masking_with(data.tokenizer, fraction);
+constexpr const char* kMasksNeeded = "token [MASK] or <mask>, which --objective mlm needs";
+constexpr const char* kSentinelsNeeded = "tokens <extra_id_0> and <extra_id_1>, which --objective span needs";
+
+bool has_sentinels(const Tokenizer& tokenizer) { return spans_with(tokenizer).sentinels.size() > 1; }
+
+// Adds the special tokens that the objective needs.
+Tokenizer with_objective(const Tokenizer& tokenizer, const DocumentOptions& how, int context) {
+  if (how.mask_fraction > 0)
+    return with_tokens_of_objective(tokenizer, !mask_name(tokenizer).empty(), {kMaskName}, kMasksNeeded);
+  if (how.hides_spans)
+    return with_tokens_of_objective(tokenizer, has_sentinels(tokenizer), sentinel_names(context), kSentinelsNeeded);
+  return tokenizer;
+}
+
+// Sets what the objective hides.
+void set_hidden(Dataset& data, const DocumentOptions& how, int context) {
+  const bool masks = how.mask_fraction > 0;
+  const bool lacks = masks ? mask_name(data.tokenizer).empty() : how.hides_spans && !has_sentinels(data.tokenizer);
+  if (lacks)
+    throw std::runtime_error("the model's tokenizer has no " + std::string(masks ? kMasksNeeded : kSentinelsNeeded) +
+                             ": use one that has");
+  if (masks) data.masking = masking_with(data.tokenizer, how.mask_fraction);
+  if (how.hides_spans) data.spans = spans_with(data.tokenizer);
+  data.has_sources = data.has_sources || how.hides_spans;
+  if (data.window_length(context) == 0)
+    throw std::runtime_error("--objective span needs a --context of at least 4, not " + std::to_string(context));
 }
 
 // Chooses or makes the tokenizer, and the token that separates documents. `known` is null, or the tokenizer.
 void choose_tokenizer(Dataset& data, const TextOptions& options, const Tokenizer* known, const Source& source,
-                      const Source& validation) {
+                      const Source& validation, int context) {
   std::string separator = options.separator;
   if (separator.empty() && needs_separator(data, options, source)) separator = known ? known->separator() : kEndOfText;
   Names special = options.chat ? options.chat->special_names() : Names();
   if (!separator.empty()) special.insert(special.begin(), separator);
   data.tokenizer = known ? known->finding_special(options.finds_special)
                          : new_tokenizer(options, source, validation, special);
-  if (options.mask_fraction > 0) data.tokenizer = with_mask(data.tokenizer);
-  set_masking(data, options.mask_fraction);
+  data.tokenizer = with_objective(data.tokenizer, options, context);
+  set_hidden(data, options, context);
   set_separator(data, separator);
   if (options.chat) require_tokens(*options.chat, data.tokenizer);
 }
 
 // Throws if the stream is too short for a row.
 void require_stream(const Dataset& data, const std::string& name_of_validation, bool validates, int context) {
-  require_tokens(data.train, context + 1, "training with a context of " + std::to_string(context), data.name,
+  require_tokens(data.train, data.window_length(context) + 1,
+                 "training with a context of " + std::to_string(context), data.name,
                  "give more text, or lower --context or --val-fraction");
   if (validates)
     require_tokens(data.tokens.size() - data.train, 2, "validation", name_of_validation,
@@ -480,7 +503,7 @@ Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int c
   decide_documents(data, options, source, known);
   data.words = count_words(source);
   if (separate) find_documents(validation, data.documents);
-  choose_tokenizer(data, options, known, source, validation);
+  choose_tokenizer(data, options, known, source, validation, context);
   const Parts parts = append_parts(data, source, validation, options, context);
   require_all_counted(data, "use --packing documents, or --loss all");
   std::future<uint64_t> hash;  // a sequential hash, computed while other threads count
@@ -518,7 +541,7 @@ Dataset load_for_evaluation(const TextFiles& given, const Tokenizer& tokenizer, 
   if (data.chat) require_tokens(*data.chat, tokenizer);
   decide_documents(data, how, source, &tokenizer);
   data.tokenizer = tokenizer.finding_special(files.finds_special);
-  set_masking(data, how.mask_fraction);
+  set_hidden(data, how, context);
   set_separator(data, how.separator);
   const std::vector<Document> documents = append(data, source, files);
   require_all_counted(data, "the model has learned a stream of text; --loss all counts them, too");

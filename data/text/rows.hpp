@@ -16,6 +16,7 @@ struct TokenWindow {
   // An encoder reads tokens [source, source + source_length), if there is one.
   size_t source = 0;
   int source_length = 0;
+  int text_length = 0;  // of the text in which spans are hidden (spans.hpp), from `start` on; 0: none are
 };
 
 // Rows of one window each, or of several examples side by side.

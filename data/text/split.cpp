@@ -13,6 +13,10 @@ namespace {
 
 // Adds windows back to back over tokens [first, end).
 void add_windows(Rows& rows, const Dataset& data, size_t first, size_t end, int T) {
+  if (data.spans.on()) {
+    for (const TokenWindow& window : windows_with_spans({{first, end}}, data.spans, T)) rows.add(window);
+    return;
+  }
   for (size_t start = first; start + 1 < end; start += T) {
     const auto length = static_cast<int>(std::min<size_t>(T, end - 1 - start));
     const size_t first = start + (data.masking.on() ? 0 : 1);
@@ -89,10 +93,22 @@ size_t total_size(const std::vector<Document>& documents) {
   return std::transform_reduce(documents.begin(), documents.end(), size_t{0}, std::plus<>(), size_of);
 }
 
+// Returns windows of the documents' texts, without the tokens around them.
+std::vector<TokenWindow> windows_with_spans(const Dataset& data, std::vector<Stretch> documents, int context,
+                                            size_t& cut) {
+  for (Stretch& document : documents) {
+    ++document.begin;
+    --document.end;
+    cut += document.end - document.begin > static_cast<size_t>(data.window_length(context));
+  }
+  return windows_with_spans(documents, data.spans, context);
+}
+
 std::vector<TokenWindow> windows_of(const Dataset& data, const std::vector<Document>& documents, int context,
                                     size_t& cut) {
   std::vector<Stretch> stretches;
   for (const Document& document : documents) stretches.push_back(document.tokens);
+  if (data.spans.on()) return windows_with_spans(data, stretches, context, cut);
   std::vector<TokenWindow> windows =
       windows_of(stretches, context, [&](size_t begin, size_t end) { return data.targets_among(begin, end); }, cut,
                  data.masking.on());
@@ -140,7 +156,7 @@ DocumentSplit split_documents(const std::vector<Document>& documents, const Spli
 void set_document_rows(Dataset& data, DocumentSplit split, bool nats_known, int context) {
   size_t cut = 0, cut_to_validate = 0;
   const std::string longer = " longer than the context of " + std::to_string(context);
-  if (data.has_sources) {
+  if (data.has_sources && !data.spans.on()) {
     const size_t left_out = leave_out_long(split.train, context) + leave_out_long(split.val, context);
     if (left_out > 0)
       data.notes.push_back("left out " + counted(static_cast<double>(left_out), "pair") +
@@ -151,9 +167,10 @@ void set_document_rows(Dataset& data, DocumentSplit split, bool nats_known, int 
   data.val = rows_of(data, windows_of(data, split.val, context, cut_to_validate), context);
   if (cut + cut_to_validate > 0)
     data.notes.push_back(counted(static_cast<double>(cut + cut_to_validate), "document") + longer +
-                         ": each is cut into examples of at most " + std::to_string(context) + " tokens");
+                         ": each is cut into examples of at most " + std::to_string(data.window_length(context)) +
+                         " tokens");
   if (data.val.empty()) return;
-  nats_known = nats_known && !data.masking.on();
+  nats_known = nats_known && !data.hides();
   if (nats_known && cut_to_validate > 0) data.notes.push_back("the floor is not known: a story is" + longer);
   if (nats_known && cut_to_validate == 0) {
     const double nats = std::transform_reduce(split.val.begin(), split.val.end(), 0.0, std::plus<>(),

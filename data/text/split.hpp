@@ -25,6 +25,7 @@ struct DocumentOptions {
   std::optional<Packing> packing = {};
   std::string separator = {};           // the special token between documents; "": none, or open
   double mask_fraction = 0;             // of the tokens, which are the targets; 0: the targets are the next tokens
+  bool hides_spans = false;             // sources and targets are made by hiding spans (spans.hpp)
 
   // True if every context begins with a document, so that a model has seen no other beginning.
   bool begin_contexts() const { return packing.value_or(Packing::stream) != Packing::stream; }

@@ -18,7 +18,9 @@ enum class RopeScaling { none, linear, llama3, yarn, dynamic, longrope };
 enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu, swiglu_clamped };
 enum class InitChoice { placement, gpt2, xavier };
 // What the model predicts: the next token, tokens that are masked, or the next token of a target, given its source.
-enum class Objective { lm, mlm, pairs };
+// A source and its target are a pair in the data, or a text in which spans are hidden, and these spans.
+enum class Objective { lm, mlm, pairs, span };
+constexpr bool has_sources(Objective o) { return o == Objective::pairs || o == Objective::span; }
 // The keys that a query sees: as the objective needs, those up to itself, or all.
 enum class Attending { objective, causal, bidirectional };
 enum class Pooler { none, dense, next_sentence };  // what BERT has in addition, kept for other programs
@@ -57,7 +59,7 @@ inline constexpr Named<Activation> kActivations[] = {{Activation::gelu, "gelu"},
                                                      {Activation::swiglu_clamped, "swiglu-clamped"}};
 inline constexpr Named<Matmul> kMatmuls[] = {{Matmul::fp32, "fp32"}, {Matmul::bf16, "bf16"}};
 inline constexpr Named<Objective> kObjectives[] = {
-    {Objective::lm, "lm"}, {Objective::mlm, "mlm"}, {Objective::pairs, "pairs"}};
+    {Objective::lm, "lm"}, {Objective::mlm, "mlm"}, {Objective::pairs, "pairs"}, {Objective::span, "span"}};
 inline constexpr Named<Attending> kAttendings[] = {{Attending::objective, "objective"},
                                                    {Attending::causal, "causal"},
                                                    {Attending::bidirectional, "bidirectional"}};

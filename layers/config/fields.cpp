@@ -116,7 +116,7 @@ std::vector<Field> sizes_and_wiring() {
        .high = 1 << 22, .exported = "max_position_embeddings", .common = true},
       {.name = "vocab-size", .help = "vocabulary size (default: the data's)", .member = &Config::vocab_size,
        .high = 1 << 24, .derived_if_0 = true},
-      {.name = "objective", .help = "predicted: next tokens (lm), masked ones (mlm), targets of sources (pairs)",
+      {.name = "objective", .help = "predicted: next tokens (lm), masks (mlm), targets (pairs), spans (span)",
        .member = kChoice<&Config::objective, kObjectives>, .common = true},
       {.name = "mask-fraction", .help = "share of tokens that mlm predicts", .member = &Config::mask_fraction,
        .low = .01, .high = .99, .exported = kNotExported, .needs = {kMasks}, .training = true},

@@ -114,8 +114,9 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) { return c.objective == Objective::lm && !c.causal(); },
        "{attention} bidirectional shows each token the next one, which {objective} lm predicts: choose {objective} "
        "mlm, or {attention} causal"},
-      {[](const Config& c) { return (c.objective == Objective::pairs) != c.crosses(); },
-       "{objective} pairs and {encoder-layers} go together, as the encoder reads the sources: set both or neither"},
+      {[](const Config& c) { return has_sources(c.objective) != c.crosses(); },
+       "{objective} pairs or span and {encoder-layers} go together, as the encoder reads the sources: set both or "
+       "neither"},
       {[](const Config& c) { return c.crosses() && !c.causal(); },
        "{attention} bidirectional shows a decoder the tokens that it predicts: leave it out"},
       {[](const Config& c) { return c.crosses() && c.block != BlockForm::sequential; },
