@@ -230,7 +230,8 @@ std::string formulas(const Config& c, const Stack& stack, const std::string& whe
   const Placement& cross_row = placement_at(c, stack.first, "cross");
   const std::string cross = formula(c, cross_row, branch_formula(c, cross_row, "cross", "o"));
   return "  attention branch" + where + "      " + formula(c, row, attention) + "\n" +
-         (c.crosses() ? "  cross branch" + where + "          " + cross + "\n" : "") + "  feed-forward branch" + where + "   " + formula(c, ffn_row, ffn, ffn_row.bypass) + "\n";
+         (c.crosses() ? "  cross branch" + where + "          " + cross + "\n" : "") +
+         "  feed-forward branch" + where + "   " + formula(c, ffn_row, ffn, ffn_row.bypass) + "\n";
 }
 
 // Draws everything between the tokens and what reads the end of the stream.
