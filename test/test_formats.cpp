@@ -140,6 +140,10 @@ TEST_CASE("a preset that is exported and imported again has the same bits", "[fo
   for (const std::string& preset : preset_names()) {
     INFO(preset);
     const Model model = small(preset);
+    if (model.config.crosses()) {  // no class for an encoder and a decoder yet
+      CHECK_THROWS_WITH(class_of(model.config), Catch::Contains("has no --encoder-layers"));
+      continue;
+    }
     CHECK((class_of(model.config) == "TrainGPTForCausalLM") == kOwn.contains(preset));
     write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
     const std::unique_ptr<ForeignModel> from = open_huggingface(f.path("."));

@@ -7,6 +7,7 @@
 #include "layers/model/presets.hpp"
 #include "layers/model/size.hpp"
 #include "program.hpp"
+#include "sources.hpp"
 
 namespace {
 
@@ -30,6 +31,12 @@ std::string complaint(const char* preset, const char* size) {
 // A wrong number in a row or an extra bias would change the sum.
 TEST_CASE("presets have the published numbers of parameters", "[presets]") {
   const std::map<std::pair<std::string, std::string>, size_t> published = {
+      {{"transformer", "65M"}, 63082496},  // table 3 has 65 and 213 millions, for about 37,000 tokens
+      {{"transformer", "213M"}, 214245376},
+      {{"t5", "60M"}, 60506624},
+      {{"t5", "220M"}, 222903552},
+      {{"t5-v1.1", "77M"}, 76961152},
+      {{"t5-v1.1", "248M"}, 247577856},
       {{"gpt1", "117M"}, 116534784},
       {{"gpt2", "124M"}, 124439808},
       {{"gpt2", "355M"}, 354823168},
@@ -95,14 +102,15 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
     }
   }
   CHECK(compared == published.size());
-  CHECK(preset_names().size() == 30);
+  CHECK(preset_names().size() == 33);
 }
 
 TEST_CASE("a nano preset has the structure of its family", "[presets]") {
   for (const Preset& row : presets()) {
     INFO(row.name << " " << row.size);
     const Config nano = resolved(preset_config(row.name, "nano")), full = resolved(row.config);
-    CHECK(nano.n_layer == 4);
+    CHECK(nano.encoder_layers + nano.n_layer == 4);
+    CHECK((nano.encoder_layers > 0) == (full.encoder_layers > 0));
     CHECK(nano.channels == 128);
     CHECK(nano.n_head * nano.head_dim == 128);
     CHECK(nano.context == 256);
@@ -120,8 +128,10 @@ TEST_CASE("every nano preset takes a step", "[presets]") {
     initialize(model, 7);
     const std::vector<int> tokens = random_ints(48, 1, 256), targets = random_ints(48, 2, 256);
     const Activations activations = allocate_activations(model.config, 1, 48, true);
-    const double loss =
-        model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), 1, 48}, 1.f / 48, {}) / 48;
+    const Sources sources = random_sources(1, 48, 40, 256);
+    Batch batch{tokens.data(), targets.data(), 1, 48};
+    if (model.config.crosses()) batch.encoder = sources.input();
+    const double loss = model_loss_and_gradients(model, activations, batch, 1.f / 48, {}) / 48;
     CHECK(loss == Approx(std::log(256)).epsilon(.1));  // at the start all tokens are about equally likely
     CHECK(first_non_finite(model.table, model.gradients.get()) == nullptr);
   }

@@ -4,6 +4,7 @@
 
 #include "presets.hpp"
 
+#include <cmath>
 #include <stdexcept>
 
 namespace {
@@ -47,11 +48,23 @@ void bert(Config& c, float eps, int token_types) {
   c.head_transform = c.head_bias = true;
 }
 
-// Pairs of a source and a target, for an encoder and a decoder of the same depth.
+// An encoder and a decoder of the same depth.
 void reads_sources(Config& c) {
   c.objective = Objective::pairs;
   c.encoder_layers = 1;  // config_of() sets their number
 }
+
+// Pre-RMSNorm without biases, relative positions, and scores that are not scaled.
+void t5(Config& c) {
+  reads_sources(c);
+  c.objective = Objective::span;
+  c.norm = kRms;
+  c.norm_eps = 1e-6f;
+  c.bias = false;
+  c.position = Position::relative;
+  c.attention_scale = 1;
+}
+constexpr Change kRootLogits = [](Config& c) { c.logit_scale = 1 / std::sqrt(static_cast<float>(c.channels)); };
 
 void window_in_every_other_layer(Config& c, int window) {
   c.window = window;
@@ -91,6 +104,20 @@ std::vector<Family> families() {
        {{"nano", kLaptop, 2, 4, 0, 0, 128, 0, 256, 0},
         {"65M", "base", 6, 8, 0, 0, 512, 0, 512, 37000},
         {"213M", "big", 6, 16, 0, 0, 1024, 0, 512, 37000}}},
+
+      {"t5", [](Config& c) { t5(c); c.activation = Activation::relu; },
+       "Raffel et al. 2020, arXiv 1910.10683; T5Config's defaults",
+       "its initial values, which scale with the width of each matrix",
+       {{"nano", kLaptop, 2, 4, 0, 0, 128, 0, 256, 0, kRootLogits},
+        {"60M", "T5 small", 6, 8, 0, 64, 512, 2048, 512, 32128, kRootLogits},
+        {"220M", "T5 base", 12, 12, 0, 64, 768, 3072, 512, 32128, kRootLogits}}},
+
+      {"t5-v1.1", [](Config& c) { t5(c); c.activation = Activation::geglu_tanh; c.tied = false; },
+       "Raffel et al. 2020, arXiv 1910.10683; Shazeer 2020, arXiv 2002.05202; google/t5-v1_1-base/config.json",
+       "its initial values, which scale with the width of each matrix",
+       {{"nano", kLaptop, 2, 4, 0, 0, 128, 0, 256, 0},
+        {"77M", "T5 1.1 small", 8, 6, 0, 64, 512, 1024, 512, 32128},
+        {"248M", "T5 1.1 base", 12, 12, 0, 64, 768, 2048, 512, 32128}}},
 
       {"gpt1", [](Config& c) { c.placement = "post"; }, "Radford et al. 2018; openai-gpt in transformers", kNothing,
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
