@@ -251,6 +251,68 @@ TEST_CASE("impossible values are refused and the option is named", "[config]") {
   CHECK(contains(refusal([](Config& c) { c.lora_rank = 2, c.lora_on = "gate"; }), "--lora-on names 'gate', which is"));
 }
 
+TEST_CASE("an encoder and a decoder have the constants of their depths", "[config]") {
+  const auto pair = [](const std::string& placement, void (*change)(Config&) = [](Config&) {}) {
+    Config c;
+    c.placement = placement, c.objective = Objective::pairs, c.n_layer = 6, c.encoder_layers = 4, c.vocab_size = 11;
+    change(c);
+    return resolve(c);
+  };
+  const Config deepnorm = pair("deepnorm"), read = encoder_of(deepnorm);
+  CHECK(*deepnorm.skip_scale == Approx(std::pow(18, .25)));  // (3·6)^¼, (12·6)^-¼
+  CHECK(*deepnorm.init_gain == Approx(std::pow(72, -.25)));
+  CHECK(*read.skip_scale == Approx(.81 * std::pow(256 * 6, 1. / 16)));  // 4⁴·6
+  CHECK(*read.init_gain == Approx(.87 * std::pow(256 * 6, -1. / 16)));
+  CHECK(read.n_layer == 4);
+  CHECK_FALSE(read.causal());
+  CHECK_FALSE(read.crosses());
+
+  const Config magneto = pair("sub-ln");
+  const auto deviation = [](const Config& c, const char* branch) {
+    return weight_start(c, Role::v, 30, 70, branch).deviation;
+  };
+  CHECK(deviation(magneto, "attention") == Approx(std::sqrt(.02 * std::log(18))));
+  CHECK(deviation(magneto, "cross") == Approx(std::sqrt(.02)));  // as in the authors' code
+  CHECK(deviation(encoder_of(magneto), "attention") == Approx(std::sqrt(.02 * std::log(18) * std::log(8) / 3)));
+  CHECK_FALSE(placement_at(magneto, 0, "cross").norm_inner);
+
+  const Config pre = pair("pre");
+  CHECK(weight_start(pre, Role::o, 30, 70).deviation == Approx(.02 / std::sqrt(18)));  // three branches in a block
+  CHECK(weight_start(encoder_of(pre), Role::o, 30, 70).deviation == Approx(.02 / std::sqrt(8)));
+
+  // What is open follows the encoder's own placement and norm; what is given holds for both.
+  const Config mixed = encoder_of(pair("deepnorm", [](Config& c) {
+    c.encoder_placement = "pre-ln", c.encoder_norm = NormKind::rmsnorm;
+  }));
+  CHECK(mixed.placement == "pre");
+  CHECK(mixed.norm == NormKind::rmsnorm);
+  CHECK(*mixed.skip_scale == 1);
+  CHECK(*mixed.final_norm);
+  CHECK_FALSE(*mixed.norm_bias);
+  CHECK(*encoder_of(pair("deepnorm", [](Config& c) { c.skip_scale = 3; })).skip_scale == 3);
+  CHECK(*encoder_of(resolve(pair("deepnorm"))).skip_scale == *read.skip_scale);
+
+  for (const char* one_stack : {"keel", "glm-deepnorm"}) {
+    CHECK(contains(message_of<ConfigError>([&] { pair(one_stack); }), "has no constants for a decoder"));
+    Config c = pair("pre");
+    c.encoder_placement = one_stack;
+    CHECK(contains(message_of<ConfigError>([&] { resolve(c); }), "has no constants for an encoder"));
+  }
+}
+
+TEST_CASE("an encoder and an objective that it does not serve are refused", "[config]") {
+  const auto refused = [](void (*change)(Config&)) {
+    Config c;
+    c.objective = Objective::pairs, c.encoder_layers = 2, c.vocab_size = 11;
+    change(c);
+    return message_of<ConfigError>([&] { resolve(c); });
+  };
+  CHECK(contains(refused([](Config& c) { c.objective = Objective::lm; }), "encoder-layers"));
+  CHECK(contains(refused([](Config& c) { c.encoder_layers = 0; }), "encoder-layers"));
+  CHECK(contains(refused([](Config& c) { c.attention = Attending::bidirectional; }), "shows a decoder the tokens"));
+  CHECK(contains(refused([](Config& c) { c.block = BlockForm::parallel; }), "has no place for cross attention"));
+}
+
 TEST_CASE("attention follows the objective, and may not show the token that is predicted", "[config]") {
   Config c;
   c.vocab_size = 11;

@@ -16,6 +16,7 @@
 #include "layers/training/exchange.hpp"
 #include "layers/training/run_optimizer.hpp"
 #include "layers/training/step.hpp"
+#include "sources.hpp"
 
 namespace {
 
@@ -151,6 +152,7 @@ Result train(const Config& config, int lanes, const char* kind = "adamw",
     const int row = int(i) / kT, t = int(i) % kT;
     begins[i] = t - t % (row % 4 + 1);
   }
+  const Sources sources = random_sources(kMicros * kB, kT, kT, 23);
   Result result;
   StepOptions options;
   options.lanes = lanes;
@@ -159,8 +161,9 @@ Result train(const Config& config, int lanes, const char* kind = "adamw",
     const uint64_t key = rng::key({7, uint64_t(step)});
     for (size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = int(rng::below(23, key, i)), targets[i] = int(rng::below(23, key, i + tokens.size()));
-    const MicroBatches batches =
-        micro_batches({tokens.data(), targets.data(), kMicros * kB, kT, packed ? begins.data() : nullptr}, kMicros);
+    Batch all{tokens.data(), targets.data(), kMicros * kB, kT, packed ? begins.data() : nullptr};
+    if (config.crosses()) all.encoder = sources.input();
+    const MicroBatches batches = micro_batches(all, kMicros);
     const StepResult r = training_step(s, batches, options, step, 1e-2, step > 0 ? &watch : nullptr);
     if (const auto* rank = dynamic_cast<const Threads::Rank*>(group.get()); rank && step == 0) result.sent = rank->sent;
     result.numbers.insert(result.numbers.end(), {r.loss, r.grad_norm});
@@ -371,6 +374,29 @@ TEST_CASE("a step of several ranks on packed rows has the bits of one process", 
   const Result alone = train(tiny(), 4, "adamw", std::make_shared<Group>(), true);
   CHECK(train_on_ranks(tiny(), 4, 3, "adamw", true)[0] == alone);
   CHECK(train(tiny(), 4).weights != alone.weights);
+}
+
+TEST_CASE("a step of several ranks has the bits of one process with an encoder", "[lanes][cross]") {
+  for (const bool final_norm : {false, true}) {
+    Config config = tiny();
+    config.objective = Objective::pairs, config.encoder_layers = 3, config.encoder_placement = "post";
+    config.final_norm = final_norm, config.embedding_norm = true;
+    CHECK(train_on_ranks(config, 4, 3)[0] == train(config, 4));
+  }
+}
+
+TEST_CASE("tensors between two stacks are complete with the encoder's last layer", "[lanes][cross]") {
+  Config config = tiny();
+  config.objective = Objective::pairs, config.encoder_layers = 3, config.embedding_norm = true;
+  int before = kOutside;
+  for (const Bucket& bucket : buckets_of(table_of(config))) {
+    CHECK(bucket.layer >= before);
+    before = bucket.layer;
+    for (const TensorSpec& spec : bucket.table)
+      if (spec.name.starts_with("encoder.final_norm") || spec.name.starts_with("embedding.norm"))
+        CHECK(bucket.layer == 2);
+  }
+  CHECK(before == kAfterLayers);
 }
 
 TEST_CASE("a step of several ranks has the bits of one process under every placement", "[lanes]") {

@@ -205,7 +205,7 @@ TEST_CASE("--init-from takes a context that fits into the memory, and a comparis
   const Outcome o = limited("train stories.txt");
   INFO(o.out << o.err);
   CHECK(o.status == 0);
-  CHECK(contains(o.out, "NOTE     --context is 4096: the model's 8192 would need 532 MB of memory, and half of 629 MB "
+  CHECK(contains(o.out, "NOTE     --context is 4096: the model's 8192 would need 533 MB of memory, and half of 629 MB "
                         "is the limit\n"));
   CHECK(contains(limited("train stories.txt --context 512").out, "x context 512)"));
   const Outcome compared = limited("compare stories.txt --grid norm=layernorm,rmsnorm");

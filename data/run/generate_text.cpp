@@ -51,6 +51,15 @@ std::vector<int> source_tokens(const Tokenizer& tokenizer, const std::string& te
 
 namespace {
 
+bool ends_text(const Generation& how, int token) {
+  return token == how.around.first || token == how.around.last || token == how.turn_end;
+}
+
+// Returns the number of tokens to draw from: a model's vocabulary may be larger than the tokenizer's.
+int drawn_tokens(const Model& model, const Tokenizer& tokenizer) {
+  return std::min(model.config.vocab_size, tokenizer.vocabulary());
+}
+
 // A sample that is being generated.
 struct UnfinishedText {
   int sample;
@@ -60,7 +69,7 @@ struct UnfinishedText {
 
 // Adds a token. Returns false if the text ends with it.
 bool add(UnfinishedText& text, int token, const Tokenizer& tokenizer, const Generation& how, const Listener& listener) {
-  if (token == how.around.first || token == how.around.last || token == how.turn_end) {
+  if (ends_text(how, token)) {
     text.result.end = token == how.turn_end ? "turn" : "document";
     return false;
   }
@@ -91,8 +100,7 @@ void finish(const UnfinishedText& text, const Listener& listener) {
 // Generates samples that advance together.
 void generate_together(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt,
                        const Generation& how, std::vector<UnfinishedText> texts, const Listener& listener) {
-  // A model's vocabulary may be larger than the tokenizer's. Only tokens of the tokenizer are drawn.
-  const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
+  const int V = drawn_tokens(model, tokenizer);
   const auto count = static_cast<int>(texts.size());
   Generator generator(model, static_cast<int64_t>(prompt.size()) + how.length, count, how.activations,
                       how.source);
@@ -134,11 +142,8 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
 void search(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt, const Generation& how,
             const Listener& listener) {
   const int room = model.config.context - static_cast<int>(prompt.size()) + 1;
-  const auto ends = [&](int token) {
-    return token == how.around.first || token == how.around.last || token == how.turn_end;
-  };
-  const int V = std::min(model.config.vocab_size, tokenizer.vocabulary());
-  const BeamSearch search{how.beams, std::min(how.length, room), V, ends, how.stopped};
+  const auto ends = [&](int token) { return ends_text(how, token); };
+  const BeamSearch search{how.beams, std::min(how.length, room), drawn_tokens(model, tokenizer), ends, how.stopped};
   Generator generator(model, static_cast<int64_t>(prompt.size()) + search.length, how.beams, how.activations,
                       how.source);
   const Found found = beam_search(generator, prompt, model.config.vocab_size, search);
