@@ -151,7 +151,7 @@ MODELS = {}  # fp32, bf16, eager and compiled share one model: GPT-2 takes 2 GB 
 
 
 def step(o):
-    key = tuple(o[name] for name in ("layers", "heads", "channels", "vocab", "context", "norm"))
+    key = tuple(o[name] for name in ("layers", "encoder", "heads", "channels", "vocab", "context", "norm"))
     if key not in MODELS:
         model = Gpt(o)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
@@ -162,7 +162,7 @@ def step(o):
 
     def run():
         with torch.autocast("cpu", torch.bfloat16, enabled=o["matmul"] == "bf16"):
-            loss = forward(tokens, targets)
+            loss = forward(tokens, targets, tokens if int(o["encoder"]) else None)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -27,10 +27,14 @@ std::vector<Recipe> recipes(bool quick) {
   nano.context = 64, nano.vocab_size = 65, nano.activation = Activation::gelu, nano.bias = false;
   std::vector<Recipe> list = {{"nanoGPT's, B12 T64", resolve(nano), 12, true, true}};
   if (quick) return list;
+  Config pairs;  // Pre-LN, otherwise of the sizes of Vaswani's base model
+  pairs.objective = Objective::pairs, pairs.n_layer = pairs.encoder_layers = 6, pairs.n_head = 8;
+  pairs.channels = 512, pairs.context = 64, pairs.vocab_size = 4096;
+  list.push_back({"6 + 6 x 512, B8 T64", resolve(pairs), 8, false, true});
   Config gpt2 = resolve(preset_config("gpt2", "124M"));
   list.push_back({"GPT-2 124M, B1 T1024", gpt2, 1, false, false});
   gpt2.context = 64;
-  list.insert(list.begin() + 1, {"GPT-2 124M, B4 T64", gpt2, 4, true, true});
+  list.insert(list.begin() + 2, {"GPT-2 124M, B4 T64", gpt2, 4, true, true});
   return list;
 }
 
@@ -38,25 +42,32 @@ std::vector<Recipe> recipes(bool quick) {
 struct Training {
   TrainingState state;
   std::vector<int> tokens, targets;
+  std::vector<int> begins, from, to;  // of sources, each as long as its target
   int64_t t = 0;
 
   Training(const Config& config, int B)
       : state(Model(config), B, config.context), tokens(random_tokens(size_t(B) * config.context, config.vocab_size)),
-        targets(random_tokens(tokens.size(), config.vocab_size)) {
+        targets(random_tokens(tokens.size(), config.vocab_size)), begins(tokens.size()), from(tokens.size()),
+        to(tokens.size(), config.context) {
     random_weights(state.model);
   }
 
-  // A validation batch: the same tokens, forward only.
-  void validate() { model_loss(state.model, state.activations, {tokens.data(), targets.data(), state.B, state.T}); }
-
-  void step() {
-    training_step(state, micro_batches({tokens.data(), targets.data(), state.B, state.T}, 1), {}, t++, 1e-5);
+  Batch batch() const {
+    Batch all{tokens.data(), targets.data(), state.B, state.T};
+    if (state.model.config.crosses())
+      all.encoder = {tokens.data(), state.T, begins.data(), from.data(), to.data()};
+    return all;
   }
+
+  // A validation batch: the same tokens, forward only.
+  void validate() { model_loss(state.model, state.activations, batch()); }
+
+  void step() { training_step(state, micro_batches(batch(), 1), {}, t++, 1e-5); }
 };
 
 std::string request(const Recipe& r, const Config& c, Matmul matmul, const char* mode) {
   const auto number = [](const char* name, int value) { return std::string(" ") + name + "=" + std::to_string(value); };
-  return "step" + number("layers", c.n_layer) + number("heads", c.n_head) + number("channels", c.channels) +
+  return "step" + number("layers", c.n_layer) + number("encoder", c.encoder_layers) + number("heads", c.n_head) + number("channels", c.channels) +
          number("vocab", c.vocab_size) + number("context", c.context) + number("bias", c.bias) + number("batch", r.B) +
          number("time", c.context) + " activation=" + name_of(kActivations, c.activation) +
          " norm=" + name_of(kNormKinds, c.norm) + " matmul=" + name_of(kMatmuls, matmul) + " mode=" + mode;

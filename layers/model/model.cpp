@@ -204,7 +204,6 @@ void require_int_sizes(const Config& config, int B, int T) {
 }
 
 void declare_stack_activations(StackActivations& a, Layout& layout, const Config& config, int B, int T, bool training) {
-  require_int_sizes(config, B, T);
   const int C = config.channels, N = B * T, S = stream_count(config);
   if (config.projects()) a.token = layout.take("embedding.token", Role::projection, {N, config.embedding_channels});
   a.embedded = layout.take("embedding", Role::embedding, {N, C});
@@ -229,6 +228,7 @@ void declare_stack_activations(StackActivations& a, Layout& layout, const Config
 }  // namespace
 
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training) {
+  for (const Config& stack : stack_configs(config)) require_int_sizes(stack, B, T);
   const int N = B * T, V = config.vocab_size;
   Activations a;
   if (config.crosses()) {
@@ -330,23 +330,15 @@ void require_encoder_input(const Config& config, const EncoderInput& input) {
     throw std::logic_error(config.crosses() ? "the batch has no input for the encoder" : "the model has no encoder");
 }
 
-// Runs the encoder, if there is one, for B rows.
-Memory run_encoder(const Model& model, const Activations& a, const EncoderInput& input, int B, BlockContext context) {
-  const StackPass s = encoder_of(model, a);
-  context.T = input.T;
-  return {.x = run_stack(s, input.tokens, context), .dx = a.encoder.d, .rows = B * input.T, .T = input.T,
-          .from = input.from, .to = input.to};
+// Runs the encoder.
+Memory run_encoder(const Model& model, const Activations& a, const EncoderInput& input, const BlockContext& context) {
+  return {.x = run_stack(encoder_of(model, a), input.tokens, context), .dx = a.encoder.d, .rows = context.B * input.T,
+          .T = input.T, .from = input.from, .to = input.to};
 }
 
-// Runs everything below the head without dropout and returns the end of the stream (N,C).
-const float* forward(const Model& model, const Activations& a, const Batch& batch) {
-  require_encoder_input(model.config, batch.encoder);
-  BlockContext context = block_context(decoder_of(model, a), batch, {});
-  if (model.config.crosses()) {
-    const BlockContext of = block_context(encoder_of(model, a), batch_of(batch.encoder, batch.B), {});
-    context.memory = run_encoder(model, a, batch.encoder, batch.B, of);
-  }
-  return run_stack(decoder_of(model, a), batch.tokens, context);
+// The same without dropout, for B rows.
+Memory run_encoder(const Model& model, const Activations& a, const EncoderInput& input, int B) {
+  return run_encoder(model, a, input, block_context(encoder_of(model, a), batch_of(input, B), {}));
 }
 
 // Returns the classifier's input (N,E) from the end of the stream.
@@ -381,7 +373,10 @@ double sum(const float* x, int n) {
 }  // namespace
 
 const float* model_features(const Model& model, const Activations& a, const Batch& batch) {
-  return forward(model, a, batch);
+  require_encoder_input(model.config, batch.encoder);
+  BlockContext context = block_context(decoder_of(model, a), batch, {});
+  if (model.config.crosses()) context.memory = run_encoder(model, a, batch.encoder, batch.B);
+  return run_stack(decoder_of(model, a), batch.tokens, context);
 }
 
 void batch_logits(float* logits, const Model& model, const Activations& a, const Batch& batch) {
@@ -465,7 +460,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   };
   BlockContext context = training(block_context(decoder, batch, dropout), config.encoder_layers);
   const BlockContext of_source = training(block_context(encoder, source, of_encoder(dropout)), 0);
-  if (config.crosses()) context.memory = run_encoder(model, a, batch.encoder, batch.B, of_source);
+  if (config.crosses()) context.memory = run_encoder(model, a, batch.encoder, of_source);
   const float* h = run_stack(decoder, batch.tokens, context);
 
   head_backward(model, a, h, batch, scale.targets);
@@ -512,7 +507,7 @@ void read_sources(ModelCache& cache, const Model& model, const Activations& a,
   const EncoderInput input{tokens.data(), static_cast<int>(longest), begins.data()};
   const int B = static_cast<int>(sources.size());
   require_encoder_input(model.config, input);
-  cache.memory = run_encoder(model, a, input, B, block_context(encoder_of(model, a), batch_of(input, B), {}));
+  cache.memory = run_encoder(model, a, input, B);
   cache.memory_rows = allocate(
       checked_product({size_t(model.config.n_layer), size_t(cache.memory.rows), cache_width(model.config)}));
 }
