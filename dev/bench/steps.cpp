@@ -67,10 +67,11 @@ struct Training {
 
 std::string request(const Recipe& r, const Config& c, Matmul matmul, const char* mode) {
   const auto number = [](const char* name, int value) { return std::string(" ") + name + "=" + std::to_string(value); };
-  return "step" + number("layers", c.n_layer) + number("encoder", c.encoder_layers) + number("heads", c.n_head) + number("channels", c.channels) +
-         number("vocab", c.vocab_size) + number("context", c.context) + number("bias", c.bias) + number("batch", r.B) +
-         number("time", c.context) + " activation=" + name_of(kActivations, c.activation) +
-         " norm=" + name_of(kNormKinds, c.norm) + " matmul=" + name_of(kMatmuls, matmul) + " mode=" + mode;
+  return "step" + number("layers", c.n_layer) + number("encoder", c.encoder_layers) + number("heads", c.n_head) +
+         number("channels", c.channels) + number("vocab", c.vocab_size) + number("context", c.context) +
+         number("bias", c.bias) + number("batch", r.B) + number("time", c.context) +
+         " activation=" + name_of(kActivations, c.activation) + " norm=" + name_of(kNormKinds, c.norm) +
+         " matmul=" + name_of(kMatmuls, matmul) + " mode=" + mode;
 }
 
 // A row of the table with the indices of its contestants, -1 for none.
