@@ -68,7 +68,7 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
   CHECK(count(drawing("sub-ln"), "[ down ]") == 1);
   CHECK(count(drawing("lns"), "[ × 1 to 0.5 ]") == 2);
   CHECK(count(drawing("layerscale"), "[ × λ ]   a gain for each channel") == 2);
-  CHECK(count(drawing("rezero"), "[ × λ ]   one gain for both branches of a block") == 2);
+  CHECK(count(drawing("rezero"), "[ × λ ]   one gain for all branches of a block") == 2);
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::head), "norm of each head's q and k"));
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::full), "norm of q and of k"));
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::qkv), "norm of each head's q, k and v"));

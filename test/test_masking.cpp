@@ -13,6 +13,7 @@
 #include "data/text/load_dataset.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "message.hpp"
+#include "numbered_lines.hpp"
 #include "random_model.hpp"
 #include "small_run.hpp"
 
@@ -43,12 +44,6 @@ Dataset load(const Folder& f, const std::string& file, int context, DocumentOpti
   options.data = {f.path(file)};
   options.tokenizer = tokenizer;
   return load_dataset(options, nullptr, context);
-}
-
-std::string lines(int n) {
-  std::string text;
-  for (int i = 0; i < n; ++i) text += "line " + std::to_string(i) + " of a text\n";
-  return text;
 }
 
 Model masked_model(Config c = {}) {
@@ -110,7 +105,7 @@ TEST_CASE("every place of a window is masked equally often", "[masking]") {
 
 TEST_CASE("a tokenizer without a mask gets one, and its name", "[masking]") {
   const Folder f;
-  f.write("a.txt", lines(40));
+  f.write("a.txt", numbered_lines(40));
   const Dataset data = load(f, "a.txt", 16, {});
   CHECK(mask_name(data.tokenizer) == "[MASK]");
   CHECK(data.masking.token == data.tokenizer.special("[MASK]"));
@@ -122,7 +117,7 @@ TEST_CASE("a tokenizer without a mask gets one, and its name", "[masking]") {
 
 TEST_CASE("masks differ from step to step, and not when a run is resumed or validated again", "[masking]") {
   const Folder f;
-  f.write("a.txt", lines(80));
+  f.write("a.txt", numbered_lines(80));
   for (const char* documents : {"file", "line"}) {
     const Dataset data = load(f, "a.txt", 16, {.documents = documents});
     const RowBatch batch = draw_batch(data, 4, 16, {1, 5, 4}, 0);
@@ -143,7 +138,7 @@ TEST_CASE("masks differ from step to step, and not when a run is resumed or vali
 
 TEST_CASE("masked documents are whole, and fillers are examples of their own", "[masking]") {
   const Folder f;
-  f.write("a.txt", lines(12));
+  f.write("a.txt", numbered_lines(12));
   for (const Packing packing : {Packing::documents, Packing::padded}) {
     const Dataset data = load(f, "a.txt", 40, {.documents = "line", .packing = packing});
     const int end = data.around.last;
@@ -170,7 +165,7 @@ TEST_CASE("masked documents are whole, and fillers are examples of their own", "
 
 TEST_CASE("a stream that is no multiple of the context ends in a row that sees no filler", "[masking]") {
   const Folder f;
-  f.write("a.txt", lines(40));
+  f.write("a.txt", numbered_lines(40));
   const Dataset data = load(f, "a.txt", 16, {});
   const size_t last = data.val.size() - 1;
   const int length = data.val[last][0].length;
@@ -228,7 +223,7 @@ TEST_CASE("a masked token sees both sides, a causal one the left", "[masking]") 
 
 TEST_CASE("an encoder trains, resumes with the same bits, is measured, and fills masks", "[masking][program]") {
   const Folder f;
-  f.write("a.txt", lines(400));
+  f.write("a.txt", numbered_lines(400));
   const std::string words = "train a.txt --preset bert --layers 1 --heads 2 --channels 16 --context 32 --batch 2 "
                             "--documents line --quiet --dropout 0.1 ";
   f.must(words + "--schedule constant --steps 6 --out whole");

@@ -12,6 +12,7 @@
 #include "data/text/spans.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "message.hpp"
+#include "numbered_lines.hpp"
 #include "small_run.hpp"
 
 namespace {
@@ -62,12 +63,6 @@ Dataset load(const Folder& f, const std::string& file, int context, DocumentOpti
   options.tokenizer = tokenizer;
   options.val_fraction = val_fraction;
   return load_dataset(options, nullptr, context);
-}
-
-std::string lines(int n) {
-  std::string text;
-  for (int i = 0; i < n; ++i) text += "line " + std::to_string(i) + " of a text\n";
-  return text;
 }
 
 }  // namespace
@@ -128,7 +123,7 @@ TEST_CASE("few sentinels hide fewer and longer spans", "[spans]") {
 
 TEST_CASE("a new tokenizer gets sentinels, the first of which is its last token", "[spans]") {
   const Folder f;
-  f.write("a.txt", lines(80));
+  f.write("a.txt", numbered_lines(80));
   const Dataset data = load(f, "a.txt", 64);
   const int n = data.window_length(64), count = data.spans.count(n);
   CHECK(data.spans.source_length(n) == 64);
@@ -144,7 +139,7 @@ TEST_CASE("a new tokenizer gets sentinels, the first of which is its last token"
 
 TEST_CASE("rows of a text with hidden spans give the text back", "[spans]") {
   const Folder f;
-  f.write("a.txt", lines(80));
+  f.write("a.txt", numbered_lines(80));
   for (const Packing packing : {Packing::stream, Packing::documents, Packing::padded}) {
     TextOptions options;
     options.data = {f.path("a.txt")};
@@ -181,7 +176,7 @@ TEST_CASE("rows of a text with hidden spans give the text back", "[spans]") {
     Ints all;
     for (const auto& [start, text] : texts) all.insert(all.end(), text.begin(), text.end());
     std::erase(all, E);
-    std::string text = data.tokenizer.decode({all.begin(), all.end()}), want = lines(80);
+    std::string text = data.tokenizer.decode({all.begin(), all.end()}), want = numbered_lines(80);
     if (packing != Packing::stream) std::erase(want, '\n');
     CHECK(text == want);
   }
@@ -189,7 +184,7 @@ TEST_CASE("rows of a text with hidden spans give the text back", "[spans]") {
 
 TEST_CASE("hidden spans differ from step to step, and not when a run is resumed or validated again", "[spans]") {
   const Folder f;
-  f.write("a.txt", lines(200));
+  f.write("a.txt", numbered_lines(200));
   for (const char* documents : {"file", "line"}) {
     const Dataset data = load(f, "a.txt", 32, {.documents = documents});
     const RowBatch batch = draw_batch(data, 4, 32, {1, 5, 4}, 0);
@@ -210,7 +205,7 @@ TEST_CASE("hidden spans differ from step to step, and not when a run is resumed 
 
 TEST_CASE("a run that cannot hide spans is refused", "[spans][program]") {
   const Folder f;
-  f.write("a.txt", lines(200));
+  f.write("a.txt", numbered_lines(200));
   f.write("qa.jsonl", R"({"prompt": "who is it", "completion": "me"})" "\n");
   const std::string span = " --dry-run --objective span --encoder-layers 1 ";
   check_refused(f, "train qa.jsonl --val-fraction 0" + span, "has prompts that do not count: add --loss all");

@@ -142,7 +142,7 @@ std::vector<Box> boxes_above(const Config& c, const Placement& row) {
   if (c.branch_scale != 1) boxes.push_back({format("[ × %.4g ]", static_cast<double>(c.branch_scale)), ""});
   if (row.norm_out) boxes.push_back({norm, ""});
   if (row.gain == LearnedGain::channel) boxes.push_back({"[ × λ ]", "a gain for each channel"});
-  if (row.gain == LearnedGain::block) boxes.push_back({"[ × λ ]", "one gain for both branches of a block"});
+  if (row.gain == LearnedGain::block) boxes.push_back({"[ × λ ]", "one gain for all branches of a block"});
   if (row.norm_inner) boxes.insert(boxes.end(), {{"", ""}, {norm, ""}});
   return boxes;
 }

@@ -157,7 +157,7 @@ std::string prompt_of(const SampleOptions& options) {
   return piped || options.prompt == "-" ? read_file("-") : options.prompt.value_or("");
 }
 
-// Returns the tokens that the model goes on from. If it has an encoder, the prompt is the source that this one reads.
+// Returns the tokens that the model continues. An encoder reads the prompt as its source.
 std::vector<int> read(Session& session, const std::string& prompt) {
   const Tokenizer& tokenizer = session.trained.header.tokenizer;
   if (session.trained.model.config.crosses()) {

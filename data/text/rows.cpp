@@ -32,7 +32,7 @@ namespace {
 
 int longer_part(const TokenWindow& window) { return std::max(window.length, window.source_length); }
 
-// A row that is being filled, and its space for tokens and for those of sources.
+// A row that is being filled, with the places that are left for tokens and for tokens of sources.
 struct OpenRow {
   std::vector<TokenWindow> windows;
   int left, sources_left;
