@@ -124,35 +124,24 @@ CALLS := $(if $(SANITIZE),$(if $(call has,__clang__),,--param asan-instrumentati
 LONG := $(if $(SANITIZE),,$(foreach room,strings files host tokenizer,$(OUT)/data/$(room)/%))
 BRIEF := $(OUT)/train_gpt.o $(filter-out $(LONG),$(filter $(OUT)/data/%,$(LIBRARY)))
 $(OUT)/data/first.hpp.gch $(BRIEF): private OPTIMIZE := -Og $(SANITIZERS) $(CALLS)
-# test_simd compiles the vector functions as layers/ does: the linker takes any of the copies that are not inlined.
-EASY_TESTS := $(filter-out %/test_simd.o,$(TESTS))
-$(OUT)/test/first.hpp.gch $(EASY_TESTS): private OPTIMIZE := -Og $(SANITIZERS)
 
-# The headers that most files include are compiled once. Two tests configure Catch2 before they include it.
+# The headers that most files include are compiled once.
 FIRST_layers := "layers/kernels/simd.hpp" "layers/kernels/parallel.hpp" $(patsubst %,<%>,algorithm cmath cstring \
   functional limits memory optional stdexcept string vector)
 FIRST_data := <nlohmann/json.hpp> $(patsubst %,<%>,algorithm cmath cstdio filesystem fstream functional map memory \
   optional set sstream stdexcept string vector)
-FIRST_test := "test/check.hpp"
 LAYERS := $(filter $(OUT)/layers/%,$(LIBRARY))
 $(LAYERS): $(OUT)/layers/first.hpp.gch
 $(LAYERS): private EXTRA += -include $(OUT)/layers/first.hpp
-$(OUT)/layers/first.hpp.gch: layers/kernels/simd.hpp layers/kernels/parallel.hpp
-FIRST_TESTS := $(filter-out %/main.o %/check.o,$(filter $(OUT)/%,$(EASY_TESTS)))
 $(BRIEF): $(OUT)/data/first.hpp.gch
 $(BRIEF): private EXTRA += -include $(OUT)/data/first.hpp
-# An exception in a CHECK ends its test case, not the CHECK alone: a tenth less to compile.
-$(OUT)/test/first.hpp.gch $(TESTS): private EXTRA += -DCATCH_CONFIG_FAST_COMPILE
-$(FIRST_TESTS): $(OUT)/test/first.hpp.gch
-$(FIRST_TESTS): private EXTRA += -include $(OUT)/test/first.hpp
-$(OUT)/test/first.hpp.gch: test/check.hpp test/catch.hpp | catch2
 $(OUT)/%/first.hpp.gch: $(OUT)/command
 	@mkdir -p $(@D)
 	@printf '#include %s\n' $(patsubst %,'%',$(FIRST_$*)) > $@.new
 	@cmp -s $@.new $(@:.gch=) && rm $@.new || mv $@.new $(@:.gch=)
 	@rm -f $@
 	$(call SAY,c++   $*/first.hpp)$(COMPILE) $(if $(call has,__clang__),-Xclang -fno-pch-timestamp) \
-	  -x c++-header $(@:.gch=) -o $@
+	  -MMD -MP -x c++-header $(@:.gch=) -o $@
 
 # g++ for ARM orders instructions before it assigns registers, and then the sums of gemm's tiles do not fit into them.
 $(OUT)/layers/kernels/gemm.o: private EXTRA += $(if $(call has,__clang__),,$(if $(call has,__aarch64__),\

@@ -22,6 +22,24 @@ TESTS := $(foreach test,$(sort $(TEST_FILES_$(SUITE):%.cpp=%)),\
 TEST_PROGRAM := $(OUT)/tests$(SUITE:%=-%)
 TESTED := $(if $(SUITE),$(filter $(NEEDED_$(SUITE):%=$(OUT)/layers/%),$(LIBRARY)),$(LIBRARY))
 
+# test_simd compiles the vector functions as layers/ does: the linker takes any of the copies that are not inlined.
+EASY_TESTS := $(filter-out %/test_simd.o,$(TESTS))
+# The headers that most tests include are compiled once, and those of tests that read files or run the program once
+# more: SUITE=layers builds without data/. Two tests configure Catch2 before they include it.
+FIRST_test := "test/check.hpp"
+FIRST_test/run := "test/check.hpp" "test/small_run.hpp" <nlohmann/json.hpp> <filesystem> <fstream> <map> <sstream>
+FIRST_OF_TESTS := $(OUT)/test/first.hpp.gch $(OUT)/test/run/first.hpp.gch
+RUN_TESTS := $(patsubst %.cpp,$(OUT)/%.o,$(shell grep -l 'small_run[.]hpp\|"data/' test/test_*.cpp))
+RUN_TESTS := $(filter $(RUN_TESTS),$(EASY_TESTS))
+FIRST_TESTS := $(filter-out %/main.o %/check.o $(RUN_TESTS),$(filter $(OUT)/%,$(EASY_TESTS)))
+$(FIRST_TESTS): $(OUT)/test/first.hpp.gch
+$(FIRST_TESTS): private EXTRA += -include $(OUT)/test/first.hpp
+$(RUN_TESTS): $(OUT)/test/run/first.hpp.gch
+$(RUN_TESTS): private EXTRA += -include $(OUT)/test/run/first.hpp
+$(FIRST_OF_TESTS) $(EASY_TESTS): private OPTIMIZE = -Og $(SANITIZERS)
+# An exception in a CHECK ends its test case, not the CHECK alone: a tenth less to compile.
+$(FIRST_OF_TESTS) $(TESTS): private EXTRA += -DCATCH_CONFIG_FAST_COMPILE
+
 # Some tests run the program, which is in the same folder. GNU's OpenMP reads how long a thread spins before it sleeps
 # when a process starts: long spins make tests ten times slower on a machine that does something else too.
 test: tests  ## run all tests, or some; ARGS='[norm]', SUITE=layers
@@ -55,7 +73,7 @@ pages:  ## copy code into the pages of layers/
 $(TEST_PROGRAM): $(TESTED) $(TESTS)
 	$(call SAY,link  $@)$(LINK) $$(echo '#include <catch2/catch.hpp>' | \
 	  $(CXX) -isystem build/include -fsyntax-only -x c++ - 2>/dev/null || echo -lCatch2)
-$(TESTS): | catch2
+$(TESTS) $(FIRST_OF_TESTS): | catch2
 .PHONY: catch2
 catch2:
 	@CXX='$(CXX)' EMULATOR='$(EMULATOR)' dev/setup.sh $(SUITE) test

@@ -129,7 +129,8 @@ std::vector<std::string> any_words(Choices& choose, size_t count) {
   std::vector<std::string> words = {"train", "--context=8", "--channels=16", "--layers=2", "--heads=2"};
   for (size_t i = 0; i < count; ++i) {
     const Setting& s = choose.of(train_settings());
-    if (contains("context channels embedding-channels layers heads head-dim hidden experts vocab-size", s.name)) continue;
+    if (contains("context channels embedding-channels layers heads head-dim hidden experts vocab-size", s.name))
+      continue;
     words.push_back("--" + s.name + "=" + any_value(s, choose));
     try {
       resolved(with_vocabulary(parse_words(words).train).config);

@@ -16,13 +16,12 @@
 #include "data/options/completion.hpp"
 #include "data/options/help.hpp"
 #include "data/options/man_page.hpp"
+#include "message.hpp"
 #include "program.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 bool installed(const std::string& program) {
   return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
