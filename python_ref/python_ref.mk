@@ -21,7 +21,7 @@ check-pages: venv  ## run the PyTorch lines of the pages, and compare them with 
 check-markdown: .venv/.markdown  ## check links, tables, formulas and sections of the pages
 	@$(PYTHON) python_ref/check_markdown.py
 
-check-pairs: .venv/.huggingface  ## compare encoder-decoder models of the PyTorch twin with those of transformers
+check-pairs: $(VENV)/.huggingface  ## compare encoder-decoder models of the PyTorch twin with those of transformers
 	@$(PYTHON) python_ref/check_pairs.py
 
 curves: venv build/train_gpt $(DATA_WRITTEN)  ## train beside PyTorch on DATA, compare the losses
