@@ -418,3 +418,48 @@ TEST_CASE("a run shows what it writes for sources", "[pairs][spans][program]") {
   CHECK(contains("\n" + lines(40), "\n" + shown.substr(0, shown.find('\n')) + "\t"));  // a source
   CHECK(contains(sample("p.tsv --objective span --out c"), "<extra_id_0>"));
 }
+
+TEST_CASE("relative positions: a run of pairs resumes to the bit, and its translations are parsed",
+          "[pairs][translation][program]") {
+  // What the model learns to write is right, right in another way, right for another sentence, and no sentence.
+  const std::vector<std::vector<std::string>> rows = {
+      {"By the river, the baker slept before the cat sang.", "kantisa le miava pos dormiso le pano sur rivu."},
+      {"On the hill, Ben drew one frog when Sam ran.", "ve kuriso Samo tem un ribo skiziso Beno sur montu."},
+      {"At the market, the dog ran because the cat slept.", "kuriso le vufo zar dormisa le miava sur bazu."},
+      {"In the school, Mia danced and Leo sang.", "kantisa Leo i salsisa Mia sur skulu."}};
+  const Folder f;
+  std::string learned, wanted;
+  for (const std::vector<std::string>& row : rows) {
+    learned += row[0] + "\t" + row[1] + "\n";
+    const SynchronousGrammar& literal = pair_grammar("literal");
+    const SynchronousGrammar target = literal.given(row[0]);
+    REQUIRE_FALSE(target.rules.empty());
+    wanted += row[0] + "\t" + target.tell([] { return 0.; }).source + "\n";
+  }
+  f.write("learned.tsv", learned);
+  f.write("wanted.tsv", wanted);
+  const std::string words = "train learned.tsv --val-data wanted.tsv --objective pairs --position relative "
+                            "--encoder-layers 1 --layers 1 --heads 2 --channels 32 --context 64 --batch 2 --lr 5e-3 "
+                            "--tokenizer bpe:300 --schedule constant --warmup 10 --quiet ";
+  f.must(words + "--steps 200 --out whole");
+  f.must(words + "--steps 60 --out parts");
+  f.must("train --out parts --resume --steps 200 --quiet");
+  CHECK(last_weights(f, "parts") == last_weights(f, "whole"));
+  const std::string last = "whole/checkpoint.safetensors", eval = "eval " + last + " --data wanted.tsv ";
+  for (const std::vector<std::string>& row : rows) {
+    CHECK(f.run("sample " + last, row[0]).out == row[1] + "\n");
+    CHECK(f.run("sample --beams 2 " + last, row[0]).out == row[1] + "\n");
+  }
+  const nlohmann::json result = parse_json(f.run(eval + "--pairs-of translation --json").out);
+  CHECK((result["answers"] == 4 && result["exact"] == 1));
+  CHECK((result["sources"] == 4 && result["translated"] == 2 && result["sentences"] == 3));
+  CHECK(contains(f.run(eval + "--pairs-of literal").out,
+                 "1 of 4 sources translated (25.0 %); the model writes 2 sentences of the target language (50.0 %)"));
+  CHECK_FALSE(contains(f.run(eval).out, "translated"));
+  f.write("other.tsv", "By the moon.\tle miava.\n");
+  check_refused(f, "eval whole --data other.tsv --pairs-of translation",
+                "--pairs-of translation has no sentence 'By the moon.': name the grammar of this text");
+  f.must("train learned.tsv --steps 1 --out text" + kTiny);
+  check_refused(f, "eval text --data learned.tsv --pairs-of translation", "was not trained with --objective pairs");
+  check_refused(f, "eval whole --pairs q.jsonl --pairs-of translation", "reads questions only: leave out --data");
+}

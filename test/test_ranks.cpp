@@ -80,8 +80,10 @@ TEST_CASE("several ranks leave the bits of one", "[ranks][program]") {
       {"variants", "--value-residual learned --stream-mix --output-gate headwise --zero-init"},
       {"documents", "--documents line --context 256 --experts 4"},
       {"sources", "--objective span --encoder-layers 1 --documents line --context 256"},
+      {"pairs", "--data pairs.tsv --objective pairs --encoder-layers 2 --position relative --context 256"},
       {"diagnostics", "--diagnostics 2 --qk-norm head"}};
   const Corpus f;
+  REQUIRE(f.run("corpus pairs.tsv --pairs-of translation --count 100").status == 0);
   for (const auto& [name, options] : runs) check_ranks(f, name, options, {2, 3});
   for (const Placement& p : placements()) check_ranks(f, p.name, std::string("--placement ") + p.name, {3});
 }

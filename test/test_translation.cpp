@@ -291,6 +291,41 @@ TEST_CASE("a translation reverses clauses, agrees with a noun that comes later, 
   CHECK_FALSE(is_right("On the square" + bank, "omi ripa vidisa Mia i kantisa Anna sur plasu"));
 }
 
+TEST_CASE("what is no translation is refused, though some of it is a sentence of the language", "[translation]") {
+  const SynchronousGrammar targets = pair_grammar().targets();
+  const std::string slept = "By the river, the baker slept before the cat sang.";
+  const std::string bat = "On the hill, the bat slept when Sam ran.";
+  const std::string drew = "On the hill, Ben drew one cart when Sam ran.";
+  const std::string bank = "By the river, Anna sang and Mia saw every bank.";
+  struct Row {
+    const char* fault;  // nullptr: right
+    std::string source, target;
+    bool is_sentence = false;
+  };
+  const Row rows[] = {
+      {nullptr, slept, "kantisa le miava pos dormiso le pano sur rivu.", true},
+      {"the order of clauses", slept, "dormiso le pano pos kantisa le miava sur rivu.", true},
+      {"the order of words in a clause", slept, "le miava kantisa pos dormiso le pano sur rivu."},
+      {"the scene comes first", slept, "sur rivu kantisa le miava pos dormiso le pano."},
+      {"a verb that does not agree", slept, "kantiso le miava pos dormiso le pano sur rivu."},
+      {"a noun in the plural, and its verb", slept, "kantisan le miavan pos dormiso le pano sur rivu.", true},
+      {"a word is missing", slept, "kantisa miava pos dormiso le pano sur rivu."},
+      {"the end is missing", slept, "kantisa le miava pos dormiso le pano sur rivu"},
+      {nullptr, bat, "kuriso Samo tem dormisa le flita sur montu.", true},
+      {"a bat that is a club and sleeps", bat, "kuriso Samo tem dormiso le klubo sur montu."},
+      {"a bat that is a club and falls", bat, "kuriso Samo tem faliso le klubo sur montu.", true},
+      {nullptr, drew, "kuriso Samo tem un karo tiriso Beno sur montu.", true},
+      {"a cart that is sketched", drew, "kuriso Samo tem un karo skiziso Beno sur montu."},
+      {nullptr, bank, "omi ripa vidisa Mia i kantisa Anna sur rivu.", true},
+      {"a bank for money by the river", bank, "omi mono vidisa Mia i kantisa Anna sur rivu."},
+      {"nothing", slept, ""}};
+  for (const Row& row : rows) {
+    INFO((row.fault ? row.fault : "right") << ": " << row.target);
+    CHECK(translation_nats(pair_grammar(), row.source, row.target).has_value() == (row.fault == nullptr));
+    CHECK(std::isfinite(targets.nats(row.target)) == row.is_sentence);
+  }
+}
+
 TEST_CASE("a translation with one wrong word is wrong", "[translation]") {
   const SynchronousGrammar& grammar = pair_grammar("literal");
   const auto words_of = [](const std::string& text) {

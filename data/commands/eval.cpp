@@ -19,6 +19,7 @@
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"
 #include "eval_questions.hpp"
+#include "eval_translations.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/buffer.hpp"
 #include "layers/model/size.hpp"
@@ -77,7 +78,10 @@ struct Measured {
   int64_t step;
   double loss, seconds;  // loss in nats per token
   Answers answers;       // none if all of the text counts
+  Translations translations = {};  // none without --pairs-of
 };
+
+double percent(int64_t part, int64_t all) { return 100. * static_cast<double>(part) / static_cast<double>(all); }
 
 void print_text(const Measured& m, const Dataset& data) {
   const double tokens = static_cast<double>(data.val_targets());
@@ -89,7 +93,12 @@ void print_text(const Measured& m, const Dataset& data) {
   if (m.answers.all > 0)
     std::printf("%lld of %s exact (%.1f %%): greedy decoding writes them\n", static_cast<long long>(m.answers.exact),
                 counted(static_cast<double>(m.answers.all), data.has_sources ? "target" : "answer").c_str(),
-                100. * static_cast<double>(m.answers.exact) / static_cast<double>(m.answers.all));
+                percent(m.answers.exact, m.answers.all));
+  const Translations& t = m.translations;
+  if (t.all > 0)
+    std::printf("%lld of %s translated (%.1f %%); the model writes %lld sentences of the target language (%.1f %%)\n",
+                static_cast<long long>(t.right), counted(static_cast<double>(t.all), "source").c_str(),
+                percent(t.right, t.all), static_cast<long long>(t.sentences), percent(t.sentences, t.all));
 }
 
 void print_json(const Measured& m, const Dataset& data) {
@@ -105,6 +114,9 @@ void print_json(const Measured& m, const Dataset& data) {
                                  {"seconds", m.seconds}};
   if (data.floor > 0) json["floor"] = data.floor;
   if (m.answers.all > 0) json.update({{"answers", m.answers.all}, {"exact", m.answers.exact}});
+  if (m.translations.all > 0)
+    json.update({{"sources", m.translations.all}, {"translated", m.translations.right},
+                 {"sentences", m.translations.sentences}});
   json_line(to_ascii(json));
 }
 
@@ -120,6 +132,9 @@ void run_eval(const EvalOptions& options) {
   TextFiles files = options;
   if (!files.chat) files.chat = header.options.chat;
   files.reads_pairs = header.options.reads_pairs;
+  if (!options.pairs_of.empty() && !files.reads_pairs)
+    throw std::invalid_argument("--pairs-of parses what a model writes for sources, and this one was not trained with "
+                                "--objective pairs: leave it out");
   if (options.context > model.config.context)
     throw std::invalid_argument("--context " + std::to_string(options.context) + " is above the model's, " +
                                 std::to_string(model.config.context));
@@ -141,8 +156,10 @@ void run_eval(const EvalOptions& options) {
   const double seconds = clock.seconds();
   const bool has_answers = data.counted.size() > 0 || files.reads_pairs;
   const Answers answers = has_answers ? count_answers(model, activations, data) : Answers();
+  const Translations translations =
+      options.pairs_of.empty() ? Translations() : count_translations(model, data, options.pairs_of);
   if (interrupted()) throw std::runtime_error("stopped before the whole text was read: nothing was measured");
   if (!std::isfinite(loss)) throw std::runtime_error("the loss of " + path + " is not finite: its training diverged");
-  const Measured m{name, header.step, loss, seconds, answers};
+  const Measured m{name, header.step, loss, seconds, answers, translations};
   options.json ? print_json(m, data) : print_text(m, data);
 }

@@ -45,9 +45,11 @@ const QuestionOption& option_of(const EvalOptions& options) {
   const QuestionOption* found = nullptr;
   for (const QuestionOption& row : question_options()) {
     if ((options.*row.files).empty()) continue;
-    if (found || !options.data.empty() || !options.logits.empty() || !options.gradients.empty())
+    if (found || !options.data.empty() || !options.logits.empty() || !options.gradients.empty() ||
+        !options.pairs_of.empty())
       throw std::invalid_argument(std::string("--") + row.name + " reads questions only: leave out " +
-                                  (found ? std::string("--") + found->name : "--data, --logits and --gradients"));
+                                  (found ? std::string("--") + found->name
+                                         : "--data, --logits, --gradients and --pairs-of"));
     found = &row;
   }
   return *found;

@@ -100,6 +100,7 @@ void describe_eval(SettingTable<EvalOptions>& t) {
   t.list("pairs", &Options::pairs, "FILE...", "accuracy on minimal pairs such as BLiMP's, instead of --data");
   t.list("choices", &Options::choices, "FILE...", "accuracy on questions in JSON lines, instead of --data");
   t.list("hellaswag", &Options::hellaswag, "FILE...", "accuracy on questions in llm.c's format, instead of --data");
+  t.named("pairs-of", &Options::pairs_of, names_of(kPairGrammars), "grammar that parses the translations of --data");
   describe_threads(t);
 }
 

@@ -104,6 +104,7 @@ struct SampleOptions {
 struct EvalOptions : TextFiles {
   std::string checkpoint, logits, gradients;
   std::vector<std::string> pairs, choices, hellaswag;  // files of questions; only one kind, and no --data
+  std::string pairs_of;  // a grammar of sentences and translations, which parses what the model writes
   int batch = 8, context = 0, threads = 0;  // context 0: the model's
   bool json = false, force = false;
 };
