@@ -1,5 +1,4 @@
-#include "dev/exercise/check.hpp"
-#include "answer.hpp"
+#include "attention_slips.hpp"
 
 namespace exercise {
 namespace {
@@ -31,32 +30,6 @@ const Case cases[] = {
     {"with a scale of 0.8 · B=1 T=3 S=4 H=2 D=2", 1, 3, 4, 2, 2, 2, {0, 0, 0}, {4, 4, 4}, false, {.scale = .8}},
     {"with a cap · B=1 T=3 S=4 H=4 KV=2 D=2", 1, 3, 4, 4, 2, 2, {0, 0, 0}, {4, 4, 4}, false, {.cap = 1.5}}};
 
-// Frequent mistakes. If two give the same dq and dk, the more specific one comes first.
-enum class Slip {
-  unscaled, usual_scale, scaled_twice, uncapped, no_sum, plain_mean, bracket, undropped, undropped_dP, dropped_p,
-  dropped_dS, last_dq, last_dk, last_dv, causal, modulo, quotient, keys
-};
-const char* const group = "query head h reads k and v of head h / (H / KV)";
-const std::pair<Slip, const char*> slips[] = {
-    {Slip::unscaled, "the scale s of the scores is missing"},
-    {Slip::usual_scale, "the scale is not 1/√D here: score_slope has it"},
-    {Slip::scaled_twice, "s occurs twice: score_slope has it"},
-    {Slip::uncapped, "the slope of the cap is missing"},
-    {Slip::no_sum, "every P[i,j] falls when another S[i,j'] grows: - Σⱼ P·dP is missing"},
-    {Slip::plain_mean, "what is taken from dP is its mean weighted by P, not the plain one"},
-    {Slip::bracket, "P stands before the bracket: it multiplies Σⱼ P·dP, too"},
-    {Slip::undropped_dP, "dropout's multiplier is missing in dP"},
-    {Slip::undropped, "dropout's multiplier is missing"},
-    {Slip::dropped_p, "softmax_backward wants P as the softmax gave it, without the multiplier"},
-    {Slip::dropped_dS, "the multiplier is there once more, on dS: it is in dP already"},
-    {Slip::last_dq, "only what the last key gives is left: each adds its share (+=)"},
-    {Slip::last_dk, "only what the last query gives is left: each adds its share (+=)"},
-    {Slip::last_dv, "only what the last query gives is left: each adds its share (+=)"},
-    {Slip::causal, "only the keys up to the place of the query are read: it sees all keys of its source"},
-    {Slip::modulo, group},
-    {Slip::quotient, group},
-    {Slip::keys, "k instead of v, in dP"}};
-
 struct Gradients {
   Doubles dq, dkv;
 };
@@ -67,40 +40,15 @@ struct Inputs {
 
 Gradients slipped(Slip slip, const Case& c, const Inputs& in) {
   Gradients g{Doubles(in.q.size()), Doubles(in.kv.size())};
-  textbook::CrossShape shape = c.shape();
-  if (slip == Slip::unscaled) shape.scoring.scale = 1;
-  if (slip == Slip::usual_scale) shape.scoring.scale = 0;
-  if (slip == Slip::uncapped) shape.scoring.cap = 0;
   for (size_t row = 0; row < c.B * c.H * c.T; ++row) {
-    const size_t i = row % c.T, h = row / c.T % c.H, b = row / c.T / c.H, q = shape.q_at(b, i, h);
-    const size_t own = h / (c.H / c.KV);
-    const size_t read = slip == Slip::modulo ? h % c.KV : slip == Slip::quotient ? h / c.KV : own;
-    const size_t end = slip == Slip::causal ? std::min(i + 1, c.S) : c.S;
-    const auto k_at = [&](size_t j) { return ((b * c.S + j) * 2 * c.KV + read) * c.D; };
-    Doubles dP(end), p(end);
-    for (size_t j = 0; j < end; ++j) {
-      const size_t k = k_at(j), v = k + c.KV * c.D;
-      const double m = slip == Slip::undropped ? 1 : in.multiplier[row * c.S + j], weight = m * in.P[row * c.S + j];
-      p[j] = slip == Slip::dropped_p ? weight : in.P[row * c.S + j];
-      dP[j] = textbook::dot(&in.dout[q], &in.kv[slip == Slip::keys ? k : v], c.D);
-      if (slip != Slip::undropped_dP) dP[j] *= m;
-      for (size_t d = 0; d < c.D; ++d)
-        g.dkv[v + d] = (slip == Slip::last_dv ? 0 : g.dkv[v + d]) + weight * in.dout[q + d];
-    }
-    double sum = 0;
-    for (size_t j = 0; j < end && slip != Slip::no_sum; ++j)
-      sum += slip == Slip::plain_mean ? dP[j] / end : p[j] * dP[j];
-    for (size_t j = 0; j < end; ++j) {
-      const size_t k = k_at(j);
-      double dS = slip == Slip::bracket ? p[j] * dP[j] - sum : p[j] * (dP[j] - sum);
-      dS *= textbook::score_slope(&in.q[q], &in.kv[k], c.D, shape.scoring);
-      if (slip == Slip::scaled_twice) dS *= shape.scoring.factor(c.D);
-      if (slip == Slip::dropped_dS) dS *= in.multiplier[row * c.S + j];
-      for (size_t d = 0; d < c.D; ++d) {
-        g.dq[q + d] = (slip == Slip::last_dq ? 0 : g.dq[q + d]) + dS * in.kv[k + d];
-        g.dkv[k + d] = (slip == Slip::last_dk ? 0 : g.dkv[k + d]) + dS * in.q[q + d];
-      }
-    }
+    const size_t i = row % c.T, h = row / c.T % c.H, b = row / c.T / c.H, q = c.shape().q_at(b, i, h);
+    const size_t k = head_read(slip, h, c.H, c.KV);
+    const auto k_at = [&c, b, k](size_t j) { return ((b * c.S + j) * 2 * c.KV + k) * c.D; };
+    add_slipped(&g.dq[q], g.dkv.data(), slip,
+                {.D = c.D, .end = slip == Slip::past_only ? std::min(i + 1, c.S) : c.S, .P = &in.P[row * c.S],
+                 .multiplier = &in.multiplier[row * c.S], .dout = &in.dout[q], .q = &in.q[q], .kv = in.kv.data(),
+                 .k_at = k_at, .v_at = [&c, k_at](size_t j) { return k_at(j) + c.KV * c.D; },
+                 .scoring = c.scoring});
   }
   return g;
 }
@@ -130,10 +78,14 @@ void backward(Judge& judge) {
     };
     Output dq = written("dq", {{"b", c.B}, {"t", c.T}, {"h", c.H}, {"d", c.D}}, g[0]), dkv = written("", {}, g[1]);
     dkv.views = {view("dv", c.KV), view("dk", 0)};
-    for (const auto& [slip, text] : slips) {
-      const Gradients wrong = slipped(slip, c, in);
-      dq.mistakes.push_back({text, wrong.dq}), dkv.mistakes.push_back({text, wrong.dkv});
-    }
+    const auto recognize = [&](const AttentionMistake& mistake) {
+      const Gradients wrong = slipped(mistake.slip, c, in);
+      dq.mistakes.push_back({mistake.text, wrong.dq});
+      dkv.mistakes.push_back({mistake.text, wrong.dkv});
+    };
+    for (const AttentionMistake& mistake : attention_mistakes) recognize(mistake);
+    recognize({Slip::past_only,
+               "only the keys up to the place of the query are read: it sees all keys of its source"});
     const Guarded q(in.q), kv(in.kv), dout(in.dout), m(in.multiplier), P(in.P);
     judge.test(c.title, c.factors(), {dkv, dq}, [&](auto out) {
       textbook::cross_attention_backward<double>(out[1], out[0], dout.data(), P.data(), q.data(), kv.data(), m.data(),
