@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kWords = "train --data stories.txt --steps 6 --accumulate 4" + kSmall;
+const std::string kSix = " --steps 6 --accumulate 4" + kSmall, kWords = "train --data stories.txt" + kSix;
 
 std::string with_mpi() { return program_path() + "-mpicxx"; }
 
@@ -51,9 +51,10 @@ std::string numbers_of(const Folder& f, const std::string& run) {
 }
 
 // CHECKs that runs with these options leave the bits of one rank.
-void check_ranks(const Folder& f, const std::string& name, const std::string& options, std::vector<int> numbers) {
+void check_ranks(const Folder& f, const std::string& name, const std::string& options, std::vector<int> numbers,
+                 const std::string& data = "stories.txt") {
   INFO(name);
-  const std::string words = kWords + options + " --eval-every 3 --lanes 4 --out ";
+  const std::string words = "train --data " + data + kSix + options + " --eval-every 3 --lanes 4 --out ";
   REQUIRE(f.run(words + name + "-1").status == 0);
   for (const int ranks : numbers) {
     const std::string run = name + "-" + std::to_string(ranks);
@@ -80,11 +81,12 @@ TEST_CASE("several ranks leave the bits of one", "[ranks][program]") {
       {"variants", "--value-residual learned --stream-mix --output-gate headwise --zero-init"},
       {"documents", "--documents line --context 256 --experts 4"},
       {"sources", "--objective span --encoder-layers 1 --documents line --context 256"},
-      {"pairs", "--data pairs.tsv --objective pairs --encoder-layers 2 --position relative --context 256"},
       {"diagnostics", "--diagnostics 2 --qk-norm head"}};
   const Corpus f;
-  REQUIRE(f.run("corpus pairs.tsv --pairs-of translation --count 100").status == 0);
   for (const auto& [name, options] : runs) check_ranks(f, name, options, {2, 3});
+  REQUIRE(f.run("corpus pairs.tsv --pairs-of translation --count 100").status == 0);
+  const std::string relative = "--objective pairs --encoder-layers 2 --position relative --context 256";
+  check_ranks(f, "pairs", relative, {2, 3}, "pairs.tsv");
   for (const Placement& p : placements()) check_ranks(f, p.name, std::string("--placement ") + p.name, {3});
 }
 
