@@ -240,20 +240,27 @@ FLOAT32_ATTENTION = "gpt_neo", "gptj", "codegen"
 MIXTURES = "mixtral", "qwen3-moe", "olmoe", "gpt-oss"
 UNTRAINED = "running_mean", "running_var", "selection_bias"
 # Their first two rows are never read.
-UNREAD = {"model.decoder.embed_positions.weight", "roberta.embeddings.position_embeddings.weight"}
+UNREAD = {
+    "model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight",
+    "roberta.embeddings.position_embeddings.weight",
+}  # fmt: skip
 TEXT = ("One day the fox met a crow. The crow had cheese, and the fox had a plan.\n" * 80).encode()[: 60 * T + 1]
 PROMPT = "One"
 
 
 class Exchange(Checks):
     auto, generates = hf.AutoModelForCausalLM, True
+    text, short = "text.txt", "short.txt"
 
     def __init__(self, program, folder):
         super().__init__(program, folder)
-        (folder / "text.txt").write_bytes(TEXT)
+        self.write_text(self.text)
+
+    def write_text(self, name):
+        (self.folder / name).write_bytes(TEXT if name == self.text else TEXT[: 2 * T + 1])
 
     def loss_of_eval(self, run):
-        done = self.run(f"eval {run} --data text.txt --batch {B} --logits logits.npy --force")
+        done = self.run(f"eval {run} --data {self.text} --batch {B} --logits logits.npy --force")
         found = re.search(r"loss ([0-9.]+) nats", done.stdout.decode())
         self.check(f"eval {run}", found, done.stderr.decode())
         return float(found[1]) if found else float("nan")
@@ -294,6 +301,15 @@ class Exchange(Checks):
         error = ((ours - theirs).abs().max() / theirs.abs().max()).item()
         self.check(f"{name}: logits", error < 1e-5, f"differ by {error:.1e}")
         return error
+
+    def compare_loss(self, name, model, tokenizer, loss):
+        if len(self.ids(TEXT, tokenizer)) != len(TEXT):
+            return
+        ids, targets = self.inputs(TEXT, tokenizer, len(TEXT) // T)
+        with torch.no_grad():
+            logits = model(input_ids=ids).logits
+        theirs = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1).item()
+        self.check(f"{name}: loss", abs(theirs - loss) < 1e-4, f"{theirs:.6f}, and {loss:.6f} by eval")
 
     def compare_text(self, name, model, tokenizer):
         sampled = self.must(f"sample run --prompt {PROMPT} --greedy --length {LENGTH}").stdout[:-1]
@@ -347,23 +363,19 @@ class Exchange(Checks):
         moments = {f"optimizer.{slot}.{key}": t for slot in ("exp_avg", "exp_avg_sq") for key, t in trained.items()}
         fits = tensors.keys() == {*weights, *moments} and all(tensors[k].shape == t.shape for k, t in moments.items())
         exported = load_file(self.folder / "hf" / "model.safetensors").values()
-        fits = fits and any(torch.equal(weights["embedding.token.weight"], t) for t in exported)
+        embedding = weights["embedding.token.weight"].sort().values  # Marian has its channels in another order
+        fits = fits and any(torch.equal(embedding, t.sort().values) for t in exported)
         self.check(f"{name}: checkpoint", fits, f"has {sorted(tensors)}")
 
     def out(self, name, options, own):
-        self.must(f"train text.txt {SIZES} {options} --out run --force")
+        self.must(f"train {self.text} {SIZES} {options} --out run --force")
         done = self.must("export run --to hf --out hf --force")
         self.check(f"{name}: class", (b"modeling_train_gpt.py" in done.stdout) == own, done.stdout)
         self.open_checkpoint(name)
         model, tokenizer = self.load(name, own), self.tokenizer()
         loss = self.loss_of_eval("run")
         error = self.compare_logits(name, model, tokenizer)
-        if len(self.ids(TEXT, tokenizer)) == len(TEXT):
-            ids, targets = self.inputs(TEXT, tokenizer, len(TEXT) // T)
-            with torch.no_grad():
-                logits = model(input_ids=ids).logits
-            theirs = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1).item()
-            self.check(f"{name}: loss", abs(theirs - loss) < 1e-4, f"{theirs:.6f}, and {loss:.6f} by eval")
+        self.compare_loss(name, model, tokenizer, loss)
         self.check(f"{name}: import", self.loss_of_eval("hf") == loss, "another loss after import")
         if self.generates:
             self.compare_text(name, model, tokenizer)
@@ -467,20 +479,26 @@ class Exchange(Checks):
         config.bos_token_id = config.eos_token_id = config.pad_token_id = None
         self.save(self.auto.from_config(config, dtype=torch.float32))
 
-    def save(self, model):
+    def save(self, model, sharp=()):
         with torch.no_grad():
-            for w in model.parameters():
-                w.copy_(torch.randn_like(w) * 0.3 if w.ndim > 1 else w + torch.randn_like(w) * 0.2)
+            for name, w in model.named_parameters():
+                if not w.requires_grad:  # sinusoidal positions
+                    continue
+                scale = 0.1 if name.removesuffix(".weight").endswith(sharp) else 0.3
+                w.copy_(torch.randn_like(w) * scale if w.ndim > 1 else w + torch.randn_like(w) * 0.2)
         model.save_pretrained(self.folder / "hf")
 
     def come_in(self, name, config):
         self.make(config)
         model, loss = self.load(name), self.loss_of_eval("hf")
-        bytes_alone = byte_tokenizer()
-        error = self.compare_logits(f"{name} in", model, bytes_alone)
+        tokenizer = self.tokenizer_in()
+        error = self.compare_logits(f"{name} in", model, tokenizer)
         self.goes_back(name)
-        tried = self.perturb(name, model, bytes_alone)
+        tried = self.perturb(name, model, tokenizer)
         print(f"in   {name:24}{type(model).__name__:24} loss {loss:.4f}  logits {error:.0e}  {tried}", flush=True)
+
+    def tokenizer_in(self):
+        return byte_tokenizer()
 
     def goes_back(self, name):
         """What came goes back: the files with the same bytes, and the tensors with the same values and type."""
@@ -501,10 +519,10 @@ class Exchange(Checks):
         """config.json with one key less, or other: train_gpt computes what the class does then, or refuses."""
         path, (same, refused) = self.folder / "hf" / "config.json", (0, 0)
         whole = json.loads(path.read_text())
-        (self.folder / "short.txt").write_bytes(TEXT[: 2 * T + 1])
+        self.write_text(self.short)
         for what, key, file in variants(whole):
             path.write_text(json.dumps(file))
-            done = self.run("eval hf --data short.txt --batch 2 --logits logits.npy --force")
+            done = self.run(f"eval hf --data {self.short} --batch 2 --logits logits.npy --force")
             refused += done.returncode != 0
             if done.returncode != 0 or key.endswith(UNCOMPARED):
                 continue
@@ -516,10 +534,8 @@ class Exchange(Checks):
             except Exception:  # a value of another type
                 continue
             try:
-                theirs = self.auto.from_config(config, dtype=torch.float64, **self.eager()).eval()
-                theirs.load_state_dict(model.state_dict())
-                theirs.tie_weights()
-                theirs(input_ids=torch.zeros(1, 1, dtype=torch.long))
+                theirs = self.with_config(config, model)
+                self.try_out(theirs)
             except Exception as error:
                 if file.get(key, True) is not None:  # many classes do not take null
                     self.check(f"{name} {what} {key}", False, f"only train_gpt loads it: {error!r}"[:200])
@@ -527,6 +543,146 @@ class Exchange(Checks):
             same += 1
             self.compare_logits(f"{name} {what} {key}", theirs, tokenizer)
         return f"{same} times with another config.json, {refused} refused"
+
+
+    def with_config(self, config, model):
+        theirs = self.auto.from_config(config, dtype=torch.float64, **self.eager()).eval()
+        theirs.load_state_dict(model.state_dict())
+        theirs.tie_weights()
+        return theirs
+
+    def try_out(self, model):
+        model(input_ids=torch.zeros(1, 1, dtype=torch.long))
+
+
+class Pairs(Exchange):
+    """Models that write the target of a source. What comes in has T5's tokenizer, which ends each text with </s>."""
+
+    auto = hf.AutoModelForSeq2SeqLM
+    text, short = "pairs.tsv", "short.tsv"
+
+    def write_text(self, name):
+        pairs = PAIR_TEXTS if name == self.text else PAIR_TEXTS[:2]
+        (self.folder / name).write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+
+    def eager(self):
+        return {"attn_implementation": "eager"}
+
+    def make(self, config):
+        torch.manual_seed(17)
+        config.vocab_size = config.decoder_vocab_size = len(T5_PIECES)
+        config.decoder_start_token_id = config.pad_token_id = 0
+        config.bos_token_id, config.eos_token_id, config.forced_eos_token_id = None, 1, None
+        self.save(self.auto.from_config(config, dtype=torch.float32))
+        hf.T5Tokenizer(vocab=T5_PIECES, extra_ids=4).save_pretrained(self.folder / "hf")
+
+    def save(self, model):
+        """T5 1.1 has a head of its own. T5 does not scale its scores, so that noise would make attention too sharp."""
+        if not getattr(model.config, "scale_decoder_outputs", True):
+            model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.normal_()
+        super().save(model, ("Attention.q", "Attention.k"))
+
+    def with_config(self, config, model):
+        return self.auto.from_pretrained(self.folder / "hf", config=config, dtype=torch.float64, **self.eager()).eval()
+
+    def tokenizer_in(self):
+        return hf.AutoTokenizer.from_pretrained(self.folder / "hf")
+
+    def pair(self, tokenizer, texts):
+        """-> the tokens of a source, of what the decoder reads, and of what it is to write"""
+        start, end = (len(tokenizer) - 1,) * 2 if self.own_tokens else (0, 1)
+        source, target = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts)
+        return [*source, end], [start, *target], [*target, end]
+
+    def logits_of(self, model, source, written):
+        with torch.no_grad():
+            out = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([written]), use_cache=False)
+        return out.logits[0]
+
+    def compare_logits(self, name, model, tokenizer):
+        errors, largest = [], []
+        for row, texts in zip(torch.from_numpy(np.load(self.folder / "logits.npy")).double(), PAIR_TEXTS):
+            theirs = self.logits_of(model, *self.pair(tokenizer, texts)[:2])
+            errors.append((row[: len(theirs)] - theirs).abs().max().item())
+            largest.append(theirs.abs().max().item())
+        error = max(errors) / max(largest)
+        self.check(f"{name}: logits", error < 1e-5, f"differ by {error:.1e}")
+        return error
+
+    def compare_loss(self, name, model, tokenizer, loss):
+        """All pairs in one batch with padding."""
+        rows = [self.pair(tokenizer, texts) for texts in PAIR_TEXTS]
+        source, written, targets = (
+            torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in side], True, padding)
+            for side, padding in zip(zip(*rows), (0, 0, -1))
+        )  # fmt: skip
+        read = torch.arange(source.shape[1]) < torch.tensor([len(row[0]) for row in rows])[:, None]
+        with torch.no_grad():
+            logits = model(input_ids=source, attention_mask=read.long(), decoder_input_ids=written).logits
+        theirs = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1).item()
+        self.check(f"{name}: loss", abs(theirs - loss) < 1e-4, f"{theirs:.6f}, and {loss:.6f} by eval")
+
+    def compare_text(self, name, model, tokenizer, run="run"):
+        for texts in PAIR_TEXTS[:3]:
+            source, (start, *_), (*_, end) = self.pair(tokenizer, texts)
+            words = [self.program, *f"sample {run} --greedy --json --length {LENGTH} --prompt".split(), texts[0]]
+            done = subprocess.run(words, cwd=self.folder, capture_output=True)
+            ours = json.loads(done.stdout)["tokens"]
+            for cache in True, False:
+                tokens = model.generate(
+                    torch.tensor([source]), max_new_tokens=LENGTH, do_sample=False, use_cache=cache,
+                    decoder_start_token_id=start, eos_token_id=end, pad_token_id=start,
+                )[0, 1:].tolist()  # fmt: skip
+                tokens = tokens[: tokens.index(end)] if end in tokens else tokens
+                self.check(f"{name}: text, cache {cache}", tokens == ours, f"{tokens}, and {ours} by sample")
+
+    def compare_cached(self, name, model, tokenizer):
+        source = torch.tensor([self.pair(tokenizer, PAIR_TEXTS[0])[0]])
+        cached, full = (
+            model.generate(
+                source, max_new_tokens=8, do_sample=False, use_cache=cache, output_logits=True,
+                return_dict_in_generate=True,
+            ).logits
+            for cache in (True, False)
+        )  # fmt: skip
+        error = max(((a - b).abs().max() / b.abs().max()).item() for a, b in zip(cached, full, strict=True))
+        self.check(f"{name}: logits with a cache", error < 1e-9, f"differ by {error:.1e}")
+
+    def compare_arguments(self, name, model):
+        """Our class computes the loss of labels, and refuses what it does not know."""
+        start, end = model.config.decoder_start_token_id, model.config.eos_token_id
+        source, written = torch.tensor([[97, 98, end]] * 2), torch.tensor([[start, 99, 100]] * 2)
+        labels = torch.tensor([[99, 100, end], [99, 100, -100]])
+        with torch.no_grad():
+            found = model(source, labels=labels)
+            logits = model(source, decoder_input_ids=written, new_name=None).logits
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        self.check(f"{name}: labels", torch.allclose(found.loss, loss, rtol=1e-9), f"{found.loss}, and {loss}")
+        for wrong in {"new_name": 1}, {"output_attentions": True}, {"attention_mask": torch.tensor([[0, 1, 1]] * 2)}:
+            try:
+                model(source, decoder_input_ids=written, **wrong)
+                self.check(f"{name}: {wrong}", False, "not refused")
+            except (TypeError, ValueError):
+                pass
+
+    def out(self, name, options, own):
+        self.own_tokens = True
+        super().out(name, f"{PAIR_SIZES} {options}", own)
+
+    def come_in(self, name, config):
+        self.own_tokens = False
+        super().come_in(name, config)
+
+    def goes_back(self, name):
+        super().goes_back(name)
+        self.compare_text(f"{name} in", self.load(name), self.tokenizer_in(), "hf")
+        before, after = ((self.folder / where / "tokenizer.json").read_text() for where in ("hf", "again"))
+        self.check(f"{name}: tokenizer.json goes back", json.loads(before) == json.loads(after), "is another")
+
+    def try_out(self, model):
+        model(input_ids=torch.zeros(1, 1, dtype=torch.long), decoder_input_ids=torch.zeros(1, 1, dtype=torch.long))
 
 
 class Masked(Exchange):
@@ -588,6 +744,15 @@ def bytes_and_mask():
     return tokenizer.to_str()
 
 
+def t5_pieces():
+    """Pieces of a unigram model, with their scores: all letters of the pairs, and some words."""
+    letters = sorted(set("".join(map("".join, PAIR_TEXTS)).replace(" ", "")))
+    words = ["\u2581", *letters, "\u2581the", "\u2581fox", "ow", "er", "\u2581crow", "ing"]
+    pieces = [(name, 0.0) for name in ("<pad>", "</s>", "<unk>")]
+    pieces += [(word, -2.0 - i / 8) for i, word in enumerate(words)]
+    return pieces + [(f"<extra_id_{i}>", 0.0) for i in reversed(range(4))]
+
+
 def byte_tokenizer():
     return type("Bytes", (), {"__call__": lambda self, text: {"input_ids": list(text.encode())}})()
 
@@ -640,6 +805,55 @@ MASKED_MADE = {
     "roberta": hf.RobertaConfig(**ENCODER, max_position_embeddings=T + 2, type_vocab_size=1),
     "xlm-roberta": hf.XLMRobertaConfig(**ENCODER, max_position_embeddings=T + 2, type_vocab_size=1),
 }
+
+
+def pair_texts():
+    """Sources of several lengths. No two targets fit into a row."""
+    words = "the fox met a crow, and that crow had some cheese there; it was taking it over!".split()
+    for i in range(20):
+        source = " ".join(words[i * j % 17 - 1] for j in range(1, 2 + i * 7 % 11))
+        yield source, (source + " ".join(words))[::-1][-T + 2 + i :][: T - 2]
+
+
+PAIR_TEXTS = list(pair_texts())
+assert all(len(target) > T // 2 + 10 for _, target in PAIR_TEXTS)
+T5_PIECES = t5_pieces()
+PAIR_SIZES = "--encoder-layers 2 --objective pairs --val-fraction 0 --tokenizer byte"
+PAIRS = {
+    "t5": "--preset t5 --head-dim 5", "t5-gelu": "--preset t5 --activation gelu --encoder-layers 3",
+    "t5-v1.1": "--preset t5-v1.1 --hidden 20", "t5-geglu": "--preset t5-v1.1 --activation geglu --tied",
+    "t5-swiglu": "--preset t5 --activation swiglu --relative-buckets 8 --relative-distance 9",
+    "transformer": "--preset transformer", "marian": "--preset transformer --activation silu --embedding-scale 1",
+    "bart": "--preset transformer --position learned --embedding-norm --activation gelu --embedding-scale 1",
+    "mbart": "--preset transformer --position learned --embedding-norm --activation gelu --placement pre",
+    "pegasus": "--preset transformer --placement pre --head-bias --channels 36",
+}
+T5 = {"num_layers": 3, "num_decoder_layers": 2, "num_heads": 4, "d_model": 32, "d_ff": 48, "d_kv": 6, "n_positions": T}
+PAIRS_OWN = {
+    "pairs-deepnorm": "--preset transformer --placement deepnorm", "pairs-dyt": "--norm dyt --no-tied",
+    "pairs-stacks": "--preset t5 --placement sandwich --encoder-placement post --encoder-norm layernorm",
+    "pairs-rope": f"--position rope --window 5 --window-layers 1 --qk-norm head {GQA} --attention-cap 3",
+    "pairs-full": f"--position alibi --qk-norm full --head-scale --output-gate elementwise {GQA}",
+    "pairs-moe": "--preset t5 --experts 4 --attention-sinks --value-residual learned",
+    "pairs-gain": "--placement layerscale --position none --stream-mix", "pairs-rezero": "--placement rezero",
+    "pairs-sub": "--placement sub-ln --embedding-channels 20 --position sinusoidal --channels 33 --heads 3",
+    "pairs-hybrid": "--placement hybridnorm --norm rmsnorm", "pairs-b2t": "--placement b2t --head-transform",
+    "pairs-batchnorm": "--norm batchnorm --no-bias", "pairs-normformer": "--placement normformer --no-bias",
+}
+FAIRSEQ = {
+    "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "d_model": 32, "max_position_embeddings": T,
+}  # fmt: skip
+PAIRS_MADE = {
+    "t5": hf.T5Config(**T5), "t5-few": hf.T5Config(
+        **T5, relative_attention_num_buckets=7, relative_attention_max_distance=9, feed_forward_proj="gelu",
+    ),
+    "t5-v1.1": hf.T5Config(**T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    "t5-silu": hf.T5Config(**T5, feed_forward_proj="gated-silu"),
+    "mt5": hf.MT5Config(**T5), "marian": hf.MarianConfig(**FAIRSEQ, activation_function="swish", scale_embedding=True),
+    "bart": hf.BartConfig(**FAIRSEQ), "mbart": hf.MBartConfig(**FAIRSEQ, scale_embedding=True),
+    "pegasus": hf.PegasusConfig(**FAIRSEQ, activation_function="relu", scale_embedding=True),
+}  # fmt: skip
 JOBS = {n: lambda c, n=n, o=o: c.out(n, o, False) for n, o in CLASSES.items()}
 JOBS |= {n: lambda c, n=n, o=o: c.out(n, o, True) for n, o in OWN.items()}
 JOBS |= {f"lora-{n}": lambda c, n=n, o=o: c.adapters(n, o) for n, o in CLASSES.items()}
@@ -653,6 +867,11 @@ MASKED_JOBS |= {n: lambda c, n=n, o=o: c.out(n, o, True) for n, o in MASKED_OWN.
 MASKED_JOBS |= {f"in-{n}": lambda c, n=n, o=o: c.come_in(n, o) for n, o in MASKED_MADE.items()}
 MASKED_JOBS["in-bert-pooled"] = lambda c: c.pooled("bert-pooled", copy.deepcopy(MASKED_MADE["bert"]))
 JOBS |= MASKED_JOBS
+PAIRS_JOBS = {n: lambda c, n=n, o=o: c.out(n, o, False) for n, o in PAIRS.items()}
+PAIRS_JOBS |= {n: lambda c, n=n, o=o: c.out(n, o, True) for n, o in PAIRS_OWN.items()}
+PAIRS_JOBS |= {f"in-{n}": lambda c, n=n, o=o: c.come_in(n, o) for n, o in PAIRS_MADE.items()}
+JOBS |= PAIRS_JOBS
+KINDS = dict.fromkeys(MASKED_JOBS, Masked) | dict.fromkeys(PAIRS_JOBS, Pairs)
 
 
 def one(program, name):
@@ -660,7 +879,7 @@ def one(program, name):
         print(f"skipped: {name}, which transformers {hf.__version__} computes wrong", flush=True)
         return 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        checks = (Masked if name in MASKED_JOBS else Exchange)(program, Path(folder))
+        checks = KINDS.get(name, Exchange)(program, Path(folder))
         try:
             JOBS[name](checks)
         except Exception as error:

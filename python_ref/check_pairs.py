@@ -15,65 +15,17 @@ import transformers as hf
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from config import Config
-from huggingface import double
-from huggingface_models import after, block, pair
+from huggingface import SOURCES, TARGETS, double
+from huggingface_models import BART, MARIAN, MBART, PEGASUS, T5_GATED, T5_RELU, pair
 from layers import model, position
 from layers.parameters import ENCODER, Parameters, Source
 
 TOLERANCE = 1e-10
-SOURCES, TARGETS = (9, 5, 1), (11, 4, 8)  # lengths of the examples, one in each row
 VOCABULARY, PADDING, CONTEXT, CHANNELS = 17, 16, 20, 12
 SIZES = {
     "objective": "pairs", "encoder-layers": 2, "layers": 3, "heads": 2, "channels": CHANNELS, "hidden": 10,
     "context": CONTEXT, "vocab-size": VOCABULARY,
 }  # fmt: skip
-
-# ---- rules: our module -> theirs, or (theirs, permutation) --------------------------------------------------
-
-
-def stack(ours, theirs, layers, branches, outside):
-    """`branches` are the modules of a layer, `outside` those around the layers."""
-    rules = {name: (f"{theirs}.{pair(rule)[0]}", pair(rule)[1]) for name, rule in outside.items()}
-    return {ours + name: rule for name, rule in (rules | block(f"{theirs}.{layers}.#", branches)).items()}
-
-
-def t5(ffn, head):
-    def attention(branch, theirs, place):
-        rules = {f"{branch}.{part}": f"layer.{place}.{theirs}.{part}" for part in "qkvo"}
-        return rules | {f"{branch}.norm_in": f"layer.{place}.layer_norm"}
-
-    def feed_forward(place):
-        rules = {f"ffn.{ours}": f"layer.{place}.DenseReluDense.{theirs}" for ours, theirs in ffn.items()}
-        return rules | {"ffn.norm_in": f"layer.{place}.layer_norm"}
-
-    own = attention("attention", "SelfAttention", 0)
-    outside = {"relative": "block.0.layer.0.SelfAttention.relative_attention_bias", "final_norm": "final_layer_norm"}
-    encoder = stack(ENCODER, "encoder", "block", own | feed_forward(1), outside)
-    crossing = own | attention("cross", "EncDecAttention", 1) | feed_forward(2)
-    return {"embedding.token": "shared"} | encoder | stack("", "decoder", "block", crossing, outside) | head
-
-
-def fairseq(norm, outside):
-    """BART, mBART, Marian and Pegasus name their modules as fairseq does. `norm` is norm_in or norm_sum."""
-
-    def attention(branch, theirs):
-        rules = {f"{branch}.{part}": f"{theirs}.{part}_proj" for part in "qkv"}
-        return rules | {f"{branch}.o": f"{theirs}.out_proj", f"{branch}.{norm}": f"{theirs}_layer_norm"}
-
-    own = attention("attention", "self_attn")
-    ffn = {"ffn.up": "fc1", "ffn.down": "fc2", f"ffn.{norm}": "final_layer_norm"}
-    encoder = stack(ENCODER, "model.encoder", "layers", own | ffn, outside)
-    decoder = stack("", "model.decoder", "layers", own | attention("cross", "encoder_attn") | ffn, outside)
-    return {"embedding.token": "model.shared"} | encoder | decoder
-
-
-T5_RELU = t5({"up": "wi", "down": "wo"}, {})
-T5_GATED = t5({"gate": "wi_0", "up": "wi_1", "down": "wo"}, {"head": "lm_head"})
-LEARNED = {"embedding.position": ("embed_positions", after(2)), "embedding.norm": "layernorm_embedding"}
-BART = fairseq("norm_sum", LEARNED)
-MBART = fairseq("norm_in", LEARNED | {"final_norm": "layer_norm"})
-MARIAN = fairseq("norm_sum", {})
-PEGASUS = fairseq("norm_in", {"final_norm": "layer_norm"})
 
 # ---- the models ---------------------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@
 <preset>.json holds the tensors, the loss, and the options that make the same model of ours together with `--preset
 NAME`. <preset>.params.npy is float32, .tokens.npy int32 (B,T+1), .logits.npy (B,T,V) and .grads.npy float64. A tensor's
 scale is the norm of its gradient's uncancelled terms. packed/ has the same files for rows that hold several examples;
-there .tokens.npy is (B,T), and .targets.npy and .begins.npy are next to it. The script needs
+there .tokens.npy is (B,T), and .targets.npy and .begins.npy are next to it. pairs/ has them for models of sources and
+targets; .sources.npy (B,S) is next to them, and .lengths.npy (B), how long each source is. The script needs
 requirements-huggingface.txt and no network. It writes the same bytes each time.
 """
 
@@ -25,10 +26,10 @@ from transformers.pytorch_utils import Conv1D
 
 from config import Config
 from files import write_array, write_json
-from huggingface_models import MODELS, TWINS, pair
+from huggingface_models import MODELS, PAIRS, TWINS, pair
 from layers import linear, model, moe
 from layers.diagnostics import replaced
-from layers.parameters import Parameters
+from layers.parameters import ENCODER, Parameters
 
 torch.set_num_threads(1)  # a fixed order of summation
 transformers.logging.set_verbosity_error()
@@ -70,7 +71,8 @@ def modules(case):
     """-> our module, theirs, permutation"""
     for ours, rule in case.rules.items():
         theirs, transform = pair(rule)
-        for layer in range(case.options["layers"]) if "#" in ours else [0]:
+        count = case.options["encoder-layers" if ours.startswith(ENCODER) else "layers"]
+        for layer in range(count) if "#" in ours else [0]:
             yield ours.replace("#", str(layer)), theirs.replace("#", str(layer)), transform
 
 
@@ -218,6 +220,13 @@ def packed_rows(tokens, targets, begins, window):
     return Batch({"input_ids": tokens, "position_ids": place - begins, "attention_mask": mask}, targets)
 
 
+def pair_rows(tokens, targets, sources, lengths):
+    """Rows of one pair each, whose sources have these lengths."""
+    tokens, targets, sources, lengths = (torch.from_numpy(x).long() for x in (tokens, targets, sources, lengths))
+    read = torch.arange(sources.shape[1]) < lengths[:, None]
+    return Batch({"input_ids": sources, "attention_mask": read.long(), "decoder_input_ids": tokens}, targets)
+
+
 def logits_and_loss(network, batch):
     no_cache = {"use_cache": False} if network.can_generate() else {}
     logits = network(**batch.inputs, **no_cache).logits
@@ -271,6 +280,9 @@ def drawn(case, name):
     random = np.random.default_rng(zlib.crc32(f"huggingface/{name}".encode()))
     where = positions(case, case.build())
     values = {n: start(random, n, i.shape, case.unit_offset).astype(np.float32) for n, i in where.items()}
+    for n in values:
+        if n.endswith(".q.weight"):
+            values[n] *= np.float32(case.query_scale)
     return random, where, values
 
 
@@ -357,6 +369,23 @@ def write_packed(out, name, case):
     write(out, name, case, where, values, arrays, batch_of)
 
 
+# ---- rows of one pair each ----------------------------------------------------------------------------------
+
+SOURCES, TARGETS = (9, 5, 1), (11, 4, 8)  # lengths of the examples, one in each row
+
+
+def write_pairs(out, name, case):
+    with double():
+        random, where, values = drawn(case, name)
+    V, B, T = case.options["vocab-size"], len(SOURCES), max(TARGETS)
+    sources = random.integers(0, V, (B, max(SOURCES)))
+    tokens, targets = (random.integers(0, V, (B, T)) for _ in range(2))
+    targets[np.arange(T) >= np.array(TARGETS)[:, None]] = -1
+    arrays = {"tokens": tokens, "targets": targets, "sources": sources, "lengths": np.array(SOURCES)}
+    arrays = {n: x.astype(np.int32) for n, x in arrays.items()}
+    write(out, name, case, where, values, arrays, lambda: pair_rows(*arrays.values()))
+
+
 # ---- presets that transformers does not have use our twin --------------------------------------------------
 
 
@@ -384,7 +413,8 @@ def main():
     default = Path(__file__).parent.parent / "test" / "reference" / "huggingface"
     parser.add_argument("--out", type=Path, default=default)
     out = parser.parse_args().out
-    (out / "packed").mkdir(parents=True, exist_ok=True)
+    for folder in "packed", "pairs":
+        (out / folder).mkdir(parents=True, exist_ok=True)
     for old in out.rglob("*"):
         if old.suffix in (".npy", ".json"):
             old.unlink()
@@ -397,6 +427,9 @@ def main():
     print("rows of several examples:")
     for name in PACKED:
         write_packed(out / "packed", name, MODELS[name])
+    print("pairs:")
+    for name, case in PAIRS.items():
+        write_pairs(out / "pairs", name, case)
     sizes = [file.stat().st_size for file in out.rglob("*.*")]
     print(f"{out}: {len(sizes)} files, {sum(sizes) / 1e6:.2f} MB; every self-check passed")
 

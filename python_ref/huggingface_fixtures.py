@@ -3,7 +3,7 @@
     python python_ref/huggingface_fixtures.py [--out test/huggingface]
 
 Each folder has config.json and model.safetensors as save_pretrained() leaves them, and expected.json with the tokens
-(B,T+1), the loss, and two numbers of the gradient of each tensor: its norm, and its product with cos(0), cos(1), ...,
+(B,T+1), the sources (B,S) and their lengths if there are any, the loss, and two numbers of the gradient of each tensor: its norm, and its product with cos(0), cos(1), ...,
 which depends on the order of the elements. Needs requirements-huggingface.txt and no network. The same bytes each time.
 """
 
@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 from transformers import AutoModelForMaskedLM as MaskedLM
+from transformers import AutoModelForSeq2SeqLM as Seq2SeqLM
 
 from huggingface import double
 
@@ -102,13 +103,30 @@ OTHERS = {
     ),
     "olmoe": transformers.OlmoeConfig(**SMALL, num_experts=3, num_experts_per_tok=2),
 }
+T5 = {"num_layers": 2, "num_decoder_layers": 1, "num_heads": 2, "d_model": 8, "d_ff": 12, "d_kv": 3}
+BART = {
+    "encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 12, "decoder_ffn_dim": 12, "d_model": 8, "max_position_embeddings": 12,
+}  # fmt: skip
+PAIRS = {
+    "t5": transformers.T5Config(**T5, relative_attention_num_buckets=8, relative_attention_max_distance=6),
+    "t5-v1.1": transformers.T5Config(**T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    "mt5": transformers.MT5Config(**T5),
+    "marian": transformers.MarianConfig(**BART, activation_function="swish", scale_embedding=True),
+    "bart": transformers.BartConfig(**BART), "mbart": transformers.MBartConfig(**BART, scale_embedding=True),
+    "pegasus": transformers.PegasusConfig(**BART, activation_function="relu"),
+}  # fmt: skip
+OTHERS |= PAIRS
 MASKED = {"bert": transformers.BertConfig(**SMALL), "roberta": transformers.RobertaConfig(**SMALL | ROBERTA)}
 OTHERS |= MASKED
 for config in OTHERS.values():
-    config.vocab_size = 31
+    config.vocab_size = config.decoder_vocab_size = 31
     config.bos_token_id = config.eos_token_id = None
     config.pad_token_id = 1 if config.model_type == "roberta" else None
+for config in PAIRS.values():
+    config.decoder_start_token_id = 0
 B, T = 2, 9
+SOURCES = (7, 4)  # lengths
 
 # name: configuration, how the weights are stored, bytes of a shard
 MODELS = {
@@ -118,10 +136,16 @@ MODELS = {
 } | {name: (config, torch.float32, "1GB") for name, config in OTHERS.items()}
 
 
+def with_bias(model):
+    """The parameters, and the bias of BART's head, which is none."""
+    yield from ((name, w) for name, w in model.named_parameters() if w.requires_grad)
+    yield from ((name, w) for name, w in model.named_buffers() if name == "final_logits_bias")
+
+
 def stored_gradients(model):
     """The gradients of the tensors in the file. Their names differ, and the matrices of experts are joined here."""
     kind = model.config.model_type
-    for name, w in model.named_parameters():
+    for name, w in with_bias(model):
         if ".mlp.experts." in name and kind != "gpt_oss":
             parts = w.grad.chunk(2, 1) if "gate_up" in name else [w.grad]
             names = ["gate_proj", "up_proj"] if "gate_up" in name else ["down_proj"]
@@ -142,31 +166,49 @@ def stored_name(kind, name):
     return name
 
 
+def with_head(model):
+    """T5 1.1 has a head of its own, which the class ties to the embedding at first."""
+    if model.config.model_type in ("t5", "mt5") and not getattr(model.config, "scale_decoder_outputs", False):
+        model.lm_head.weight = torch.nn.Parameter(torch.zeros_like(model.lm_head.weight))
+    return model
+
+
 def write(folder, config, dtype, shard):
     torch.manual_seed(17)
-    kind = MaskedLM if config in MASKED.values() else transformers.AutoModelForCausalLM
-    model = kind.from_config(config, dtype=torch.float32).eval()
+    masked, pairs = config in MASKED.values(), config in PAIRS.values()
+    kind = MaskedLM if masked else Seq2SeqLM if pairs else transformers.AutoModelForCausalLM
+    model = with_head(kind.from_config(config, dtype=torch.float32).eval())
     with torch.no_grad():
-        for name, w in model.named_parameters():  # gains and biases too: 1 and 0 would hide that one is missing
+        for name, w in with_bias(model):  # gains and biases too: 1 and 0 would hide that one is missing
             w.copy_(torch.randn_like(w) * 0.3 if w.ndim > 1 else w + torch.randn_like(w) * 0.2)
             if config.model_type == "gpt_oss" and name.endswith("gate_up_proj"):
                 w *= 20  # far enough for its limits
     model = model.to(dtype)
     model.save_pretrained(folder, max_shard_size=shard)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    tokens = torch.randint(2 if kind is MaskedLM else 0, config.vocab_size, (B, T + 1))
+    tokens = torch.randint(2 if masked else 0, config.vocab_size, (B, T + 1))
+    inputs = {"input_ids": tokens[:, :-1]} | ({} if masked else {"use_cache": False})
+    expected = {"tokens": tokens.tolist()}
+    if pairs:
+        sources, lengths = torch.randint(0, config.vocab_size, (B, max(SOURCES))), torch.tensor(SOURCES)
+        read = torch.arange(max(SOURCES)) < lengths[:, None]
+        inputs = {"input_ids": sources, "attention_mask": read.long(), "decoder_input_ids": tokens[:, :-1]}
+        expected |= {"sources": sources.tolist(), "lengths": SOURCES}
     with double():  # angles and norms, too
         eager = {"attn_implementation": "eager", "dtype": torch.double}
-        exact = kind.from_config(config, **eager | ({} if kind is MaskedLM else {"experts_implementation": "eager"}))
+        eager |= {} if masked or pairs else {"experts_implementation": "eager"}
+        exact = with_head(kind.from_config(config, **eager))
         exact.eval().load_state_dict(model.state_dict())
-        logits = exact(input_ids=tokens[:, :-1], **{} if kind is MaskedLM else {"use_cache": False}).logits
+        for _, w in with_bias(exact):
+            w.requires_grad_()
+        logits = exact(**inputs).logits
         loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()
     gradients = {}
     for name, g in stored_gradients(exact):
         g = g.flatten()
         gradients[name] = [g.norm().item(), (g @ torch.arange(len(g)).double().cos()).item()]
-    expected = {"tokens": tokens.tolist(), "loss": loss.item(), "gradients": gradients}
+    expected |= {"loss": loss.item(), "gradients": gradients}
     (folder / "expected.json").write_text(json.dumps(expected) + "\n")
     print(f"{folder.name:20} loss {loss:.6f}")
 

@@ -6,7 +6,10 @@ permutation takes the rows of a weight, one per output, and returns our module's
 
 from dataclasses import dataclass, field
 
+import torch
 import transformers as hf
+
+from layers.parameters import ENCODER
 
 # ---- permutations: w (outputs, ...), o the sizes ------------------------------------------------------------
 
@@ -188,6 +191,53 @@ BERT |= {"head": "cls.predictions"}
 ROBERTA = bert("roberta", after(2), {"head.transform": "lm_head.dense", "head.norm": "lm_head.layer_norm"})
 ROBERTA |= {"head": "lm_head"}
 
+# ---- rules of models with an encoder and a decoder ----------------------------------------------------------
+
+
+def stack(ours, theirs, layers, branches, outside):
+    """`branches` are the modules of a layer, `outside` those around the layers."""
+    rules = {name: (f"{theirs}.{pair(rule)[0]}", pair(rule)[1]) for name, rule in outside.items()}
+    return {ours + name: rule for name, rule in (rules | block(f"{theirs}.{layers}.#", branches)).items()}
+
+
+def t5(ffn, head):
+    def attention(branch, theirs, place):
+        rules = {f"{branch}.{part}": f"layer.{place}.{theirs}.{part}" for part in "qkvo"}
+        return rules | {f"{branch}.norm_in": f"layer.{place}.layer_norm"}
+
+    def feed_forward(place):
+        rules = {f"ffn.{ours}": f"layer.{place}.DenseReluDense.{theirs}" for ours, theirs in ffn.items()}
+        return rules | {"ffn.norm_in": f"layer.{place}.layer_norm"}
+
+    own = attention("attention", "SelfAttention", 0)
+    outside = {"relative": "block.0.layer.0.SelfAttention.relative_attention_bias", "final_norm": "final_layer_norm"}
+    encoder = stack(ENCODER, "encoder", "block", own | feed_forward(1), outside)
+    crossing = own | attention("cross", "EncDecAttention", 1) | feed_forward(2)
+    return {"embedding.token": "shared"} | encoder | stack("", "decoder", "block", crossing, outside) | head
+
+
+def fairseq(norm, outside):
+    """BART, mBART, Marian and Pegasus name their modules as fairseq does. `norm` is norm_in or norm_sum."""
+
+    def attention(branch, theirs):
+        rules = {f"{branch}.{part}": f"{theirs}.{part}_proj" for part in "qkv"}
+        return rules | {f"{branch}.o": f"{theirs}.out_proj", f"{branch}.{norm}": f"{theirs}_layer_norm"}
+
+    own = attention("attention", "self_attn")
+    ffn = {"ffn.up": "fc1", "ffn.down": "fc2", f"ffn.{norm}": "final_layer_norm"}
+    encoder = stack(ENCODER, "model.encoder", "layers", own | ffn, outside)
+    decoder = stack("", "model.decoder", "layers", own | attention("cross", "encoder_attn") | ffn, outside)
+    return {"embedding.token": "model.shared"} | encoder | decoder
+
+
+T5_RELU = t5({"up": "wi", "down": "wo"}, {})
+T5_GATED = t5({"gate": "wi_0", "up": "wi_1", "down": "wo"}, {"head": "lm_head"})
+LEARNED = {"embedding.position": ("embed_positions", after(2)), "embedding.norm": "layernorm_embedding"}
+BART = fairseq("norm_sum", LEARNED)
+MBART = fairseq("norm_in", LEARNED | {"final_norm": "layer_norm"})
+MARIAN = fairseq("norm_sum", {})
+PEGASUS = fairseq("norm_in", {"final_norm": "layer_norm"})
+
 # ---- the models ---------------------------------------------------------------------------------------------
 
 # Our options as arguments of their configuration.
@@ -227,6 +277,7 @@ class Model:
     names: dict = field(default_factory=lambda: USUAL)
     more: dict = field(default_factory=dict)  # other arguments of their configuration
     first_token: int = 0  # in batches; the tokens before it have a meaning
+    query_scale: float = 1.0  # of the random weights of q
 
     @property
     def unit_offset(self):
@@ -245,6 +296,19 @@ class Model:
         eager = {"attn_implementation": "eager", "experts_implementation": "eager"}
         config = self.kind(**eager | no_tokens | arguments)
         return self.model(config).eval()
+
+
+@dataclass
+class PairModel(Model):
+    """A model of sources and targets."""
+
+    tied: bool = True
+
+    def build(self):
+        network = super().build()
+        if not self.tied:  # the class ties its head, whatever its configuration says
+            network.lm_head.weight = torch.nn.Parameter(torch.zeros_like(network.lm_head.weight))
+        return network
 
 
 def rope(theta, **more):
@@ -334,6 +398,20 @@ MODELS = {
     ),
     "olmo": llama_like(1e4, 1e-5, TINY, hf.OlmoConfig, hf.OlmoForCausalLM),  # its norms have no tensors
     "olmo2": llama_like(5e5, 1e-6, TINY, hf.Olmo2Config, hf.Olmo2ForCausalLM, OLMO2),
+}  # fmt: skip
+
+T5 = {
+    "encoder-layers": "num_layers", "layers": "num_decoder_layers", "heads": "num_heads", "channels": "d_model",
+    "hidden": "d_ff", "head-dim": "d_kv", "vocab-size": "vocab_size", "relative-buckets":
+    "relative_attention_num_buckets", "relative-distance": "relative_attention_max_distance",
+}  # fmt: skip
+TINY_T5 = TINY | {"encoder-layers": 1, "head-dim": 5, "relative-buckets": 8, "relative-distance": 7}
+PAIRS = {
+    "t5": PairModel(hf.T5Config, hf.T5ForConditionalGeneration, T5_RELU, TINY_T5, T5, query_scale=5**-0.5),
+    "t5-v1.1": PairModel(
+        hf.T5Config, hf.T5ForConditionalGeneration, T5_GATED, TINY_T5, T5,
+        {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}, query_scale=5**-0.5, tied=False,
+    ),
 }  # fmt: skip
 
 # Presets that transformers does not have, or whose gradients it computes in places that we cannot watch: sizes, and the

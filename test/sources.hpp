@@ -19,6 +19,17 @@ struct Sources {
   EncoderInput input() const { return {tokens.data(), S, begins.data(), from.data(), to.data()}; }
 };
 
+// Rows of one source each, for T target tokens each. tokens (B,S), where padding comes after a source of this length.
+inline Sources one_source_each(std::vector<int> tokens, const std::vector<int>& lengths, int T) {
+  const int B = static_cast<int>(lengths.size()), S = static_cast<int>(tokens.size()) / B;
+  Sources s{B, T, S, std::move(tokens), std::vector<int>(B * S), std::vector<int>(B * T), std::vector<int>(B * T)};
+  for (int b = 0; b < B; ++b) {
+    std::fill(s.begins.begin() + b * S + lengths[b], s.begins.begin() + (b + 1) * S, lengths[b]);
+    std::fill_n(s.to.begin() + b * T, T, lengths[b]);
+  }
+  return s;
+}
+
 // B rows of S source tokens for T target tokens each. Row b has b + 1 sources, of several lengths, one after another,
 // and then padding, which no target sees. Each target reads the sources in their order.
 inline Sources random_sources(int B, int T, int S, int vocab_size, int seed = 7) {

@@ -1,6 +1,6 @@
 // Presets against their models in `transformers`. Sizes, parameters and expected values are in
-// test/reference/huggingface; those of rows that hold several examples are in its folder packed
-// (python_ref/huggingface.py).
+// test/reference/huggingface; those of rows that hold several examples are in its folder packed, and those of sources
+// and targets in its folder pairs (python_ref/huggingface.py).
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -11,6 +11,7 @@
 #include "layers/model/model.hpp"
 #include "parse.hpp"
 #include "reference.hpp"
+#include "sources.hpp"
 
 using nlohmann::json;
 
@@ -36,7 +37,7 @@ Config config_of(const std::string& preset, const json& options) {
   return parse_program_words(words).train.config;
 }
 
-const std::string kWhole = "huggingface", kPacked = "huggingface/packed";
+const std::string kWhole = "huggingface", kPacked = "huggingface/packed", kPairs = "huggingface/pairs";
 
 struct Case {
   std::string name;
@@ -45,6 +46,7 @@ struct Case {
   Model model{config_of(name, expected["options"])};
   std::vector<int> tokens = reference.ints("tokens"), targets, begins;  // packed rows: (B,T) each
   int B = 2, T = 9;
+  Sources sources;
   Activations activations;
   Batch batch;
 
@@ -52,6 +54,11 @@ struct Case {
     if (layer == kPacked) {
       B = 3, T = 12;
       targets = reference.ints("targets"), begins = reference.ints("begins");
+    } else if (layer == kPairs) {
+      targets = reference.ints("targets");
+      const std::vector<int> lengths = reference.ints("lengths");
+      B = int(lengths.size()), T = int(tokens.size()) / B;
+      sources = one_source_each(reference.ints("sources"), lengths, T);
     } else {
       const std::vector<int> all = std::move(tokens);  // (B,T+1)
       REQUIRE(all.size() == size_t(B * (T + 1)));
@@ -63,6 +70,7 @@ struct Case {
     }
     activations = allocate_activations(model.config, B, T, true);
     batch = {tokens.data(), targets.data(), B, T, begins.empty() ? nullptr : begins.data()};
+    if (layer == kPairs) batch.encoder = sources.input();
     const std::vector<float> params = reference.floats("params");
     size_t at = 0;
     for (const json& row : expected["tensors"]) {
@@ -128,6 +136,14 @@ TEST_CASE("presets compute packed rows as Hugging Face's models do with position
     INFO(name);
     Case c(kPacked, name);
     compare(c, "huggingface packed");
+  }
+}
+
+TEST_CASE("presets of sources and targets compute what Hugging Face's models do", "[huggingface]") {
+  for (const std::string& name : Reference::cases(kPairs)) {
+    INFO(name);
+    Case c(kPairs, name);
+    compare(c, "huggingface pairs");
   }
 }
 

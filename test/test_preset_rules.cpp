@@ -48,7 +48,7 @@ TEST_CASE("a nano preset differs from its family only in sizes", "[presets]") {
     c.channels = gpt2.channels, c.context = gpt2.context, c.window = c.window > 0, c.embedding_channels = 0;
     c.rope_original = 0, c.rope_factor = c.rope_factor > 1 ? 2 : 1;  // of their contexts
     if (c.window_layers != "all") c.window_layers = "1 of 2";  // fewer layers have another period
-    c.encoder_layers = c.encoder_layers > 0 ? 2 : 0, c.logit_scale = c.logit_scale == 1 ? 1 : .5f;  // T5's by width
+    c.encoder_layers = c.encoder_layers > 0 ? 2 : 0;
     c.experts = c.experts > 0, c.experts_per_token = 1;
     if (row.size == std::string("27B")) c.attention_scale.reset();  // the only size of Gemma 2 with its own
     TrainOptions options;

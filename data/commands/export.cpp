@@ -12,6 +12,7 @@
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/text/pairs.hpp"
 
 namespace fs = std::filesystem;
 
@@ -72,15 +73,19 @@ void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {
 // Returns the tokenizer with the token that `sample` puts before a prompt as its begin(), or without begin().
 Tokenizer exported_tokenizer(const CheckpointHeader& header) {
   const Tokenizer& tokenizer = header.tokenizer;
+  if (header.options.config.crosses()) return tokenizer.without_begin();  // nothing comes before a source
   const int first = tokenizer.special(header.options.separator);
   if (header.options.begin_contexts()) return tokenizer.with_begin(first);
   return first == tokenizer.begin() ? tokenizer : tokenizer.without_begin();
 }
 
-// Returns the token that ends what `sample` writes; -1 if there is none.
-int end_of_text(const CheckpointHeader& header) {
+// Returns the tokens around what `sample` writes. Each is -1 if there is none.
+DocumentTokens around_text(const CheckpointHeader& header) {
+  const std::string& separator = header.options.separator;
+  if (header.options.config.crosses()) return tokens_around_pairs(header.tokenizer, separator);
   const int answer = answer_end(header.chat(), header.tokenizer);
-  return answer >= 0 ? answer : header.tokenizer.around(header.options.separator).last;
+  const DocumentTokens around = header.tokenizer.around(separator);
+  return {around.first, answer >= 0 ? answer : around.last};
 }
 
 // Returns the number type to write: the one that was asked for, or the one that the model came in.
@@ -102,11 +107,13 @@ void run_export(const ExportOptions& options) {
     throw std::invalid_argument("--to " + options.to + " has no adapters: add --lora-merge");
   const Tokenizer tokenizer = exported_tokenizer(trained.header);
   const ChatTemplate* chat = trained.header.chat();
+  const DocumentTokens around = around_text(trained.header);
   const ExportedModel exported{trained.model,
                                tokenizer,
                                name_of_checkpoint(options.checkpoint, trained.path),
                                exported_dtype(options, format, trained),
-                               end_of_text(trained.header),
+                               around.last,
+                               trained.model.config.crosses() ? around.first : -1,
                                chat ? jinja_of(*chat, tokenizer) : "",
                                whole_model_of(trained.header.options.init_from),
                                trained.header.companions,

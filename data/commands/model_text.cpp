@@ -111,7 +111,7 @@ std::string head_text(const Config& c) {
     text += std::string(", after a linear layer, ") + name_of(kActivations, c.activation) + " and " + norm_name(c);
   if (c.projects()) text += ", on " + counted(c.embedding_channels, "channel") + " projected from the stream";
   if (c.head_bias) text += ", with a bias";
-  if (c.logit_scale != 1) text += format(", logits times %.4g", static_cast<double>(c.logit_scale));
+  if (*c.logit_scale != 1) text += format(", logits times %.4g", *c.logit_scale);
   return text + (c.logit_cap > 0 ? format(", logits capped at %g", static_cast<double>(c.logit_cap)) : "");
 }
 

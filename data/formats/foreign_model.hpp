@@ -23,6 +23,7 @@ class ForeignModel {
   virtual CompanionFiles companions() const { return {}; }
   virtual std::string dtype() const { return ""; }  // of the weights, as in --dtype; "" if export need not know
   virtual NumberType numbers() const { return NumberType::fp32; }  // of all tensors of the model, or of its base
+  virtual int decoder_start() const { return -1; }  // the token with which a decoder begins; -1: none, or not known
   virtual std::string base() const { return ""; }  // the folder of the model that adapters belong to; "" without any
   // Reads all tensors of this Config, each to its place. Throws std::runtime_error if a number is not finite.
   virtual void load(const TensorPlaces& to) const = 0;
@@ -36,6 +37,7 @@ struct ExportedModel {
   std::string name;   // the run's name, for formats that store it
   std::string dtype;  // one of Format::dtypes
   int end = -1;                    // the token that ends a text or an answer; -1: as the tokenizer says
+  int decoder_start = -1;          // the token with which a decoder begins, if the model has an encoder
   std::string chat_template = {};  // in Jinja, for a model that has learned conversations
   std::string base = {};  // the folder of the model that its adapters were trained on; "" if unknown
   // If the model came from another program:

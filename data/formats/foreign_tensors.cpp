@@ -14,9 +14,12 @@ void fill_in(std::string& name, char mark, int number) {
   if (const size_t at = name.find(mark); at != name.npos) name.replace(at, 1, std::to_string(number));
 }
 
-// "block.3.attention.q.weight" → "block.#.attention.q", "block.3.ffn.expert.5.up.weight" → "block.#.ffn.expert.@.up"
-std::string module_of(const TensorSpec& spec) {
-  std::string module = (spec.layer == kOutside ? "" : "block.#.") + spec.group();
+// "block.3.attention.q.weight" → "block.#.attention.q", "block.3.ffn.expert.5.up.weight" → "block.#.ffn.expert.@.up",
+// "encoder.block.3.attention.q.weight" → "encoder.block.#.attention.q"
+std::string module_of(const TensorSpec& spec, const Config& config) {
+  std::string module = spec.group();
+  const bool in_encoder = spec.layer < config.encoder_layers;
+  if (spec.layer != kOutside) module.insert(in_encoder ? module.find('.') + 1 : 0, "block.#.");
   if (const int expert = expert_of(spec); expert >= 0) {
     const std::string number = "." + std::to_string(expert) + ".";
     module.replace(module.find(number), number.size(), ".@.");
@@ -25,18 +28,20 @@ std::string module_of(const TensorSpec& spec) {
 }
 
 // Returns the row of a tensor's module. A class without rows uses our names.
-ModuleRow module_row(const Architecture& architecture, const TensorSpec& spec) {
+ModuleRow module_row(const Architecture& architecture, const TensorSpec& spec, const Config& config) {
   for (const ModuleRow& row : architecture.modules)
-    if (module_of(spec) == row.ours) return row;
+    if ((module_of(spec, config) == row.ours || spec.name == row.ours) && (!row.when || row.when(config))) return row;
   if (architecture.modules.empty()) return {"", ""};
   throw std::logic_error(std::string(architecture.model_class) + " has no module for " + spec.name);
 }
 
-std::string foreign_name(const Architecture& architecture, const ModuleRow& row, const TensorSpec& spec) {
+std::string foreign_name(const Architecture& architecture, const ModuleRow& row, const TensorSpec& spec,
+                         const Config& config) {
   std::string name = row.theirs;
   if (name.empty()) return spec.name;
+  if (spec.name == row.ours) return name;
   if (name[0] == '^') name.replace(0, 1, architecture.prefix);
-  fill_in(name, '#', spec.layer);
+  fill_in(name, '#', layer_in_stack(config, spec.layer));
   fill_in(name, '@', expert_of(spec));
   if (row.bare) return name + (spec.leaf() == "weight" ? "" : "_" + spec.leaf());
   return name + "." + (spec.leaf() == "gain" ? "weight" : spec.leaf());
@@ -55,14 +60,15 @@ ForeignTensors foreign_tensors(const Architecture& architecture, const Config& c
   declare_model(layout, config);
   ForeignTensors all;
   for (const TensorSpec& spec : layout.table()) {
-    const ModuleRow row = module_row(architecture, spec);
-    ForeignTensor& tensor = all[foreign_name(architecture, row, spec)];
+    const ModuleRow row = module_row(architecture, spec, config);
+    ForeignTensor& tensor = all[foreign_name(architecture, row, spec, config)];
     const bool has_numbers = std::string_view(row.theirs).find('@') != std::string_view::npos;
     const bool joins_experts = expert_of(spec) >= 0 && *row.theirs && !has_numbers;
-    tensor.sources.push_back({spec, row.foreign_row});
+    tensor.sources.push_back({spec, row.foreign_row, row.foreign_column});
     if (joins_experts) tensor.experts = config.experts;
     tensor.rows += spec.shape[0] + row.unused;
     tensor.vector = spec.shape.size() == 1;
+    tensor.one_row = row.one_row;
     tensor.columns = tensor.vector ? 1 : spec.shape[1];
     tensor.transposed = row.transposed && !tensor.vector;
   }
@@ -109,8 +115,8 @@ namespace {
 
 // True if their tensor has the numbers of one of ours in the same order.
 bool is_equal(const ForeignTensor& tensor) {
-  return tensor.sources.size() == 1 && !tensor.sources[0].foreign_row && !tensor.transposed &&
-         tensor.sources[0].spec.size() == tensor.rows * tensor.columns;
+  return tensor.sources.size() == 1 && !tensor.sources[0].foreign_row && !tensor.sources[0].foreign_column &&
+         !tensor.transposed && tensor.sources[0].spec.size() == tensor.rows * tensor.columns;
 }
 
 // Reads a tensor that has the numbers of ours in the same order. Numbers that must be rounded are read in pieces, which

@@ -12,21 +12,23 @@
 #include "data/formats/tensor_places.hpp"
 #include "layers/model/model.hpp"
 
-// One of their tensors. It is made of several of ours, stacked, or of one of ours with its rows in another order.
+// One of their tensors. It is made of several of ours, stacked, or of one of ours with its rows or its columns in
+// another order.
 struct ForeignTensor {
   struct Source {
     TensorSpec spec;  // ours
-    ForeignRow foreign_row;
+    ForeignRow foreign_row, foreign_column = nullptr;
     size_t first = 0;  // its first row in theirs
   };
   std::vector<Source> sources;
   size_t rows = 0, columns = 1;
-  bool transposed = false, vector = false;
+  bool transposed = false, vector = false, one_row = false;
   size_t experts = 0;  // the number of those that it joins, each with a matrix or a vector; 0: it is of one module
 
   size_t height() const { return experts > 0 ? rows / experts : rows; }  // rows of one
   std::vector<uint64_t> shape() const {
     std::vector<uint64_t> dimensions = {height()};
+    if (one_row) dimensions.insert(dimensions.begin(), 1);
     if (!vector) dimensions.insert(transposed ? dimensions.begin() : dimensions.end(), columns);
     if (experts > 0) dimensions.insert(dimensions.begin(), experts);
     return dimensions;
@@ -39,8 +41,10 @@ struct ForeignTensor {
     for (size_t r = 0; r < count; ++r) {
       const size_t row = source.first + (source.foreign_row ? source.foreign_row(r, config) : r);
       const size_t of_others = row / height() * height() * columns;  // the elements of the experts before it
-      for (size_t c = 0; c < columns; ++c)
-        f(transposed ? of_others + c * height() + row % height() : row * columns + c, r * columns + c);
+      for (size_t c = 0; c < columns; ++c) {
+        const size_t column = source.foreign_column ? source.foreign_column(c, config) : c;
+        f(transposed ? of_others + column * height() + row % height() : row * columns + column, r * columns + c);
+      }
     }
   }
 };

@@ -51,8 +51,9 @@ std::vector<int> source_tokens(const Tokenizer& tokenizer, const std::string& te
 
 namespace {
 
+// A decoder may write the token that it begins with.
 bool ends_text(const Generation& how, int token) {
-  return token == how.around.first || token == how.around.last || token == how.turn_end;
+  return (token == how.around.first && how.source.empty()) || token == how.around.last || token == how.turn_end;
 }
 
 // Returns the number of tokens to draw from: a model's vocabulary may be larger than the tokenizer's.

@@ -296,7 +296,8 @@ CheckpointHeader imported_header(const ForeignModel& from, const std::string& pa
     const bool inside = folder && !fs::is_directory(model);
     h.options.tokenizer = fs::absolute(inside ? fs::absolute(model).parent_path() : model).lexically_normal().string();
   }
-  h.options.separator = h.tokenizer.separator();
+  h.options.separator = h.tokenizer.name_of_special(from.decoder_start());
+  if (h.options.separator.empty()) h.options.separator = h.tokenizer.separator();
   complete(h.options);
   h.companions = from.companions();
   h.came_dtype = from.dtype();

@@ -87,5 +87,9 @@ std::vector<TextSpan> append_pairs(std::string& text, std::string_view file, con
 }
 
 DocumentTokens tokens_around_pairs(const Tokenizer& tokenizer, const std::string& separator) {
+  const std::vector<std::string> names = tokenizer.special_names();
+  const bool pads = separator.empty() || separator == kPadding;
+  if (pads && tokenizer.begin() < 0 && tokenizer.end() >= 0 && std::ranges::find(names, kPadding) != names.end())
+    return {tokenizer.special(kPadding), tokenizer.end()};
   return tokenizer.around(separator);
 }

@@ -299,7 +299,7 @@ Bpe bpe_from_json(const json& file, std::string text) {
   tables.split = split.value_or(Split::gpt2);
   tables.nfc = has_split && pipeline.normalizes();
   tables.begin = begin;
-  tables.end = begin < 0 ? -1 : end;
+  tables.end = end;
   tables.json = std::make_shared<const JsonParts>(std::move(parts));
   return Bpe(std::move(tables));
 }

@@ -161,7 +161,8 @@ struct Config {
   bool tied = true;
   std::optional<double> embedding_scale;  // factor on the token embedding before positions are added; open: 1, or
   bool root_embedding_scale = false;      // √C (Gemma)
-  float logit_scale = 1;      // factor on the logits, before their cap
+  std::optional<double> logit_scale;  // factor on the logits, before their cap; open: 1, or
+  bool root_logit_scale = false;      // 1/√C (T5)
   float logit_cap = 0;        // logits become c·tanh(l/c); 0 is off
   bool stream_mix = false;    // before each block: x ← a·x + b·x₀, a and b learned, x₀ the first block's x
   float dropout = 0;

@@ -361,7 +361,7 @@ Head head_of(const Model& model, const ModelTensors& t) {
   const Config& c = model.config;
   const Matrix& weight = t.head ? t.head : t.token;
   return {{weight.data, t.head_bias, c.matmul, {}, weight.numbers},
-          {c.logit_cap, c.z_loss, c.logit_scale, c.label_smoothing}};
+          {c.logit_cap, c.z_loss, static_cast<float>(*c.logit_scale), c.label_smoothing}};
 }
 
 double sum(const float* x, int n) {

@@ -64,7 +64,6 @@ void t5(Config& c) {
   c.position = Position::relative;
   c.attention_scale = 1;
 }
-constexpr Change kRootLogits = [](Config& c) { c.logit_scale = 1 / std::sqrt(static_cast<float>(c.channels)); };
 
 void window_in_every_other_layer(Config& c, int window) {
   c.window = window;
@@ -105,12 +104,12 @@ std::vector<Family> families() {
         {"65M", "base", 6, 8, 0, 0, 512, 0, 512, 37000},
         {"213M", "big", 6, 16, 0, 0, 1024, 0, 512, 37000}}},
 
-      {"t5", [](Config& c) { t5(c); c.activation = Activation::relu; },
+      {"t5", [](Config& c) { t5(c); c.activation = Activation::relu; c.root_logit_scale = true; },
        "Raffel et al. 2020, arXiv 1910.10683; T5Config's defaults",
        "its initial values, which scale with the width of each matrix",
-       {{"nano", kLaptop, 2, 4, 0, 0, 128, 0, 256, 0, kRootLogits},
-        {"60M", "T5 small", 6, 8, 0, 64, 512, 2048, 512, 32128, kRootLogits},
-        {"220M", "T5 base", 12, 12, 0, 64, 768, 3072, 512, 32128, kRootLogits}}},
+       {{"nano", kLaptop, 2, 4, 0, 0, 128, 0, 256, 0},
+        {"60M", "T5 small", 6, 8, 0, 64, 512, 2048, 512, 32128},
+        {"220M", "T5 base", 12, 12, 0, 64, 768, 3072, 512, 32128}}},
 
       {"t5-v1.1", [](Config& c) { t5(c); c.activation = Activation::geglu_tanh; c.tied = false; },
        "Raffel et al. 2020, arXiv 1910.10683; Shazeer 2020, arXiv 2002.05202; google/t5-v1_1-base/config.json",

@@ -247,6 +247,7 @@ void close_choices(Config& c) {
   const InitRow& init = init_row(c);
   if (!c.attention_scale) c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim));  // as in attention.hpp
   if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(c.channels) : 1;
+  if (!c.logit_scale) c.logit_scale = c.root_logit_scale ? 1 / std::sqrt(static_cast<float>(c.channels)) : 1;
   if (!c.qkv_bias) c.qkv_bias = c.bias;
   if (!c.o_bias) c.o_bias = c.bias;
   if (!c.head_scale) c.head_scale = placement.head_scale;

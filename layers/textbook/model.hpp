@@ -136,7 +136,7 @@ struct Head {
   Sizes s = pass.sizes;
   const ModelTensors& t = pass.p.model.p;
   ::Linear w = {t.head ? t.head : t.token, t.head_bias};  // tied: the token embedding
-  double scale = pass.config.logit_scale, cap = pass.config.logit_cap, z_loss = pass.config.z_loss;
+  double scale = *pass.config.logit_scale, cap = pass.config.logit_cap, z_loss = pass.config.z_loss;
   size_t E = pass.config.embedding_channels;
   NormModule<Number> transform_norm = {pass, t.transform_norm, s.C};
   LinearModule<Number> transform = {pass, t.transform, s.C, s.C};

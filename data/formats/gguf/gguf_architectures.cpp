@@ -54,7 +54,7 @@ ConfigField logit_divisor() {
             if (divisor <= 0) throw std::runtime_error(std::string(kKey) + " is not positive");
             c.logit_scale = 1 / divisor;
           },
-          [=](json& keys, const Config& c) { keys[kKey] = 1 / c.logit_scale; }};
+          [=](json& keys, const Config& c) { keys[kKey] = 1 / static_cast<float>(*c.logit_scale); }};
 }
 
 // Granite is without RoPE if this key is false. The other architectures ignore it.

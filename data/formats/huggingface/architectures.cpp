@@ -34,6 +34,12 @@ ConfigField own_field(Objective objective) {
 const std::vector<Architecture>& architectures() {
   static const std::vector<TiedCopy> kRobertaCopies = {{"lm_head.decoder.weight", "embedding.token.weight"},
                                                        {"lm_head.decoder.bias", "head.bias"}};
+  static const std::vector<TiedCopy> kT5Copies = {{"lm_head.weight", "embedding.token.weight"},
+                                                  {"encoder.embed_tokens.weight", "embedding.token.weight", true},
+                                                  {"decoder.embed_tokens.weight", "embedding.token.weight", true}};
+  static const std::vector<TiedCopy> kBartCopies = {{"lm_head.weight", "embedding.token.weight"},
+                                                    {"model.encoder.embed_tokens.weight", "embedding.token.weight"},
+                                                    {"model.decoder.embed_tokens.weight", "embedding.token.weight"}};
   static const std::vector<Architecture> rows = {
       // model_type, class, preset, always biased, config.json, tensors
       {"gpt2", "GPT2LMHeadModel", "gpt2", true, kGpt2Fields, kGpt2Modules},
@@ -61,6 +67,16 @@ const std::vector<Architecture>& architectures() {
        "roberta", kRobertaCopies},
       {"camembert", "CamembertForMaskedLM", "roberta", true, kRobertaFields, kRobertaModules, json::object(),
        "roberta", kRobertaCopies},
+      {"t5", "T5ForConditionalGeneration", "t5", false, kT5Fields, kT5Modules, json::object(), "", kT5Copies, {}, true},
+      {"mt5", "MT5ForConditionalGeneration", "t5-v1.1", false, kMt5Fields, kT5Modules, json::object(), "", kT5Copies,
+       {}, true},
+      {"marian", "MarianMTModel", "transformer", true, kMarianFields, kMarianModules, json::object(), "", kBartCopies},
+      {"bart", "BartForConditionalGeneration", "transformer", true, kBartFields, kBartModules, json::object(), "",
+       kBartCopies},
+      {"mbart", "MBartForConditionalGeneration", "transformer", true, kMbartFields, kBartModules, json::object(), "",
+       kBartCopies},
+      {"pegasus", "PegasusForConditionalGeneration", "transformer", true, kPegasusFields, kMarianModules,
+       json::object(), "", kBartCopies, {"model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"}},
       {"gpt_bigcode", "GPTBigCodeForCausalLM", "gpt2", true, kGptBigcodeFields, kGptBigcodeModules},
       {"opt", "OPTForCausalLM", "opt-350m", true, kOptFields, kOptModules},
       {"bloom", "BloomForCausalLM", "bloom", true, kBloomFields, kBloomModules},
@@ -82,6 +98,10 @@ const std::vector<Architecture>& architectures() {
       {"stablelm", "StableLmForCausalLM", "llama", false, kStablelmFields, kLlamaModules},
       {"starcoder2", "Starcoder2ForCausalLM", "gpt2", true, kStarcoder2Fields, kStarcoder2Modules},
       {kModelingType, kMaskedModelingClass, "bert", false, {own_field(Objective::mlm)}, {}, {{"objective", "mlm"}}},
+      {kModelingType, kPairsModelingClass, "transformer", false, {own_field(Objective::pairs)}, {},
+       {{"objective", "pairs"}}},
+      {kModelingType, kPairsModelingClass, "transformer", false, {own_field(Objective::span)}, {},
+       {{"objective", "span"}}},
       {kModelingType, kModelingClass, "gpt2", false, {own_field(Objective::lm)}, {}},
   };
   return rows;
@@ -142,7 +162,9 @@ void set_to_default(Config& c, const Field& field) {
 TrainOptions essence(Config c) {
   c = resolve(c);
   c.attention_scale = static_cast<float>(*c.attention_scale);
+  c.logit_scale = static_cast<float>(*c.logit_scale);
   c.rope_fraction = static_cast<float>(static_cast<double>(c.rope_dims()) / c.head_dim);
+  if (c.crosses()) c.objective = Objective::pairs;  // spans are pairs, too
   for (const Field& field : model_fields())
     if (!counts(field, c)) set_to_default(c, field);
   TrainOptions options;
@@ -172,10 +194,11 @@ std::vector<std::string> losses(const Architecture& architecture, const Config& 
   return list;
 }
 
-Config with_biases(Config c) {
+Config with_biases(Config c, const Modules& modules) {
   c.bias = true;
   c.qkv_bias = c.o_bias = true;
   c.norm_bias = norm_row(c.norm).bias;
+  for (const ModuleRow& row : modules) c.head_bias = c.head_bias || row.ours == std::string_view(kHeadBias);
   return c;
 }
 
@@ -194,7 +217,7 @@ Expressed expressed(const Config& config, const std::vector<Architecture>& rows,
   const Architecture* nearest = nullptr;
   std::vector<std::string> fewest;
   for (const Architecture& row : rows) {
-    const Config c = row.always_biased ? with_biases(config) : config;
+    const Config c = row.always_biased ? with_biases(config, row.modules) : config;
     const std::vector<std::string> lost = losses(row, c);
     if (lost.empty())
       return {row, resolve(c), nearest ? nearest->model_class + (" has no " + fewest.front()) : ""};

@@ -10,9 +10,11 @@
 #include "class_fields.hpp"
 #include "class_modules.hpp"
 
-// A tensor that a file may hold a second time: a tied one of ours.
+// A tensor that a file may hold a second time: the embedding or the bias of a tied head, or an embedding that both
+// stacks read.
 struct TiedCopy {
   const char *theirs, *ours;
+  bool always = false;  // also if the head is not tied
 };
 
 struct Architecture {
@@ -24,6 +26,8 @@ struct Architecture {
   nlohmann::json variant = nlohmann::json::object();  // values in config.json that tell rows with one model_type apart
   const char* prefix = "";  // replaces '^' in the names of its modules
   std::vector<TiedCopy> copies = {{"lm_head.weight", "embedding.token.weight"}};
+  std::vector<const char*> sinusoids = {};  // tensors that hold the positions, all sines before the cosines
+  bool weights_tie = false;  // the head is tied unless the file has another one, whatever config.json says
 };
 const std::vector<Architecture>& architectures();
 const Architecture* find_architecture(const nlohmann::json& file);  // by its config.json; or null
@@ -42,7 +46,6 @@ struct Expressed {
   std::string why;  // why not the nearest earlier row: "LlamaForCausalLM has no --logit-cap 3 (it has 0)"; or ""
 };
 // Throws std::invalid_argument that names the option that the nearest row cannot express. `kind` is what errors call a
-// row. The last two rows of architectures() express every
-// Config.
+// row. The last rows of architectures(), which are ours, express every Config.
 Expressed expressed(const Config& config, const std::vector<Architecture>& rows = architectures(),
                     const std::string& kind = "model class of transformers");

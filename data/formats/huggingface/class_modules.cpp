@@ -31,6 +31,7 @@ size_t of_neighbors_in_quarter(size_t r, const Config& c) { return of_quarter<pa
 
 }  // namespace
 
+size_t of_sines_first(size_t r, const Config& c) { return r / 2 + (r % 2 == 0 ? 0 : (c.channels + 1) / 2); }
 size_t behind_gate(size_t r, const Config& c) { return r + c.hidden; }
 
 namespace {
@@ -55,6 +56,19 @@ size_t of_pair(size_t r, const Config&) { return 2 * r + part; }
 
 // OPT and RoBERTa never use their first two positions.
 size_t behind_two(size_t r, const Config&) { return r + 2; }
+
+// Rows of a model whose channels are in that order.
+Modules with_sines_first(Modules rows) {
+  for (ModuleRow& row : rows) {
+    const std::string_view module = row.ours;
+    const auto ends_with_any = [&](const std::initializer_list<const char*> ends) {
+      return std::ranges::any_of(ends, [&](const char* end) { return module.ends_with(end); });
+    };
+    if (ends_with_any({".o", ".down", ".norm_in", ".norm_sum", "final_norm"})) row.foreign_row = of_sines_first;
+    if (ends_with_any({".q", ".k", ".v", ".up", "embedding.token"})) row.foreign_column = of_sines_first;
+  }
+  return rows;
+}
 
 Modules concat(Modules a, const Modules& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -271,6 +285,82 @@ const Modules kRobertaModules =
                   {"head.transform", "lm_head.dense"},
                   {"head.norm", "lm_head.layer_norm"},
                   {"head", "lm_head"}});
+
+const Modules kBartModules = {
+    {"embedding.token", "model.shared"},
+    {"encoder.embedding.position", "model.encoder.embed_positions", behind_two, false, 2},
+    {"encoder.embedding.norm", "model.encoder.layernorm_embedding"},
+    {"encoder.block.#.attention.q", "model.encoder.layers.#.self_attn.q_proj"},
+    {"encoder.block.#.attention.k", "model.encoder.layers.#.self_attn.k_proj"},
+    {"encoder.block.#.attention.v", "model.encoder.layers.#.self_attn.v_proj"},
+    {"encoder.block.#.attention.o", "model.encoder.layers.#.self_attn.out_proj"},
+    {"encoder.block.#.attention.norm_in", "model.encoder.layers.#.self_attn_layer_norm"},
+    {"encoder.block.#.attention.norm_sum", "model.encoder.layers.#.self_attn_layer_norm"},
+    {"encoder.block.#.ffn.up", "model.encoder.layers.#.fc1"},
+    {"encoder.block.#.ffn.down", "model.encoder.layers.#.fc2"},
+    {"encoder.block.#.ffn.norm_in", "model.encoder.layers.#.final_layer_norm"},
+    {"encoder.block.#.ffn.norm_sum", "model.encoder.layers.#.final_layer_norm"},
+    {"encoder.final_norm", "model.encoder.layer_norm"},
+    {"embedding.position", "model.decoder.embed_positions", behind_two, false, 2},
+    {"embedding.norm", "model.decoder.layernorm_embedding"},
+    {"block.#.attention.q", "model.decoder.layers.#.self_attn.q_proj"},
+    {"block.#.attention.k", "model.decoder.layers.#.self_attn.k_proj"},
+    {"block.#.attention.v", "model.decoder.layers.#.self_attn.v_proj"},
+    {"block.#.attention.o", "model.decoder.layers.#.self_attn.out_proj"},
+    {"block.#.attention.norm_in", "model.decoder.layers.#.self_attn_layer_norm"},
+    {"block.#.attention.norm_sum", "model.decoder.layers.#.self_attn_layer_norm"},
+    {"block.#.cross.q", "model.decoder.layers.#.encoder_attn.q_proj"},
+    {"block.#.cross.k", "model.decoder.layers.#.encoder_attn.k_proj"},
+    {"block.#.cross.v", "model.decoder.layers.#.encoder_attn.v_proj"},
+    {"block.#.cross.o", "model.decoder.layers.#.encoder_attn.out_proj"},
+    {"block.#.cross.norm_in", "model.decoder.layers.#.encoder_attn_layer_norm"},
+    {"block.#.cross.norm_sum", "model.decoder.layers.#.encoder_attn_layer_norm"},
+    {"block.#.ffn.up", "model.decoder.layers.#.fc1"},
+    {"block.#.ffn.down", "model.decoder.layers.#.fc2"},
+    {"block.#.ffn.norm_in", "model.decoder.layers.#.final_layer_norm"},
+    {"block.#.ffn.norm_sum", "model.decoder.layers.#.final_layer_norm"},
+    {"final_norm", "model.decoder.layer_norm"},
+    {.ours = kHeadBias, .theirs = "final_logits_bias", .one_row = true},
+};
+const Modules kMarianModules = with_sines_first(kBartModules);
+
+// T5's names. The rows of a gated layer come first.
+const Modules kT5Modules = [] {
+  const auto gated = [](const Config& c) { return c.gated(); };
+  return Modules{
+      {"embedding.token", "shared"},
+      {"encoder.relative", "encoder.block.0.layer.0.SelfAttention.relative_attention_bias"},
+      {"encoder.block.#.attention.norm_in", "encoder.block.#.layer.0.layer_norm"},
+      {"encoder.block.#.attention.q", "encoder.block.#.layer.0.SelfAttention.q"},
+      {"encoder.block.#.attention.k", "encoder.block.#.layer.0.SelfAttention.k"},
+      {"encoder.block.#.attention.v", "encoder.block.#.layer.0.SelfAttention.v"},
+      {"encoder.block.#.attention.o", "encoder.block.#.layer.0.SelfAttention.o"},
+      {"encoder.block.#.ffn.norm_in", "encoder.block.#.layer.1.layer_norm"},
+      {"encoder.block.#.ffn.gate", "encoder.block.#.layer.1.DenseReluDense.wi_0"},
+      {.ours = "encoder.block.#.ffn.up", .theirs = "encoder.block.#.layer.1.DenseReluDense.wi_1", .when = gated},
+      {"encoder.block.#.ffn.up", "encoder.block.#.layer.1.DenseReluDense.wi"},
+      {"encoder.block.#.ffn.down", "encoder.block.#.layer.1.DenseReluDense.wo"},
+      {"encoder.final_norm", "encoder.final_layer_norm"},
+      {"relative", "decoder.block.0.layer.0.SelfAttention.relative_attention_bias"},
+      {"block.#.attention.norm_in", "decoder.block.#.layer.0.layer_norm"},
+      {"block.#.attention.q", "decoder.block.#.layer.0.SelfAttention.q"},
+      {"block.#.attention.k", "decoder.block.#.layer.0.SelfAttention.k"},
+      {"block.#.attention.v", "decoder.block.#.layer.0.SelfAttention.v"},
+      {"block.#.attention.o", "decoder.block.#.layer.0.SelfAttention.o"},
+      {"block.#.cross.norm_in", "decoder.block.#.layer.1.layer_norm"},
+      {"block.#.cross.q", "decoder.block.#.layer.1.EncDecAttention.q"},
+      {"block.#.cross.k", "decoder.block.#.layer.1.EncDecAttention.k"},
+      {"block.#.cross.v", "decoder.block.#.layer.1.EncDecAttention.v"},
+      {"block.#.cross.o", "decoder.block.#.layer.1.EncDecAttention.o"},
+      {"block.#.ffn.norm_in", "decoder.block.#.layer.2.layer_norm"},
+      {"block.#.ffn.gate", "decoder.block.#.layer.2.DenseReluDense.wi_0"},
+      {.ours = "block.#.ffn.up", .theirs = "decoder.block.#.layer.2.DenseReluDense.wi_1", .when = gated},
+      {"block.#.ffn.up", "decoder.block.#.layer.2.DenseReluDense.wi"},
+      {"block.#.ffn.down", "decoder.block.#.layer.2.DenseReluDense.wo"},
+      {"final_norm", "decoder.final_layer_norm"},
+      {"head", "lm_head"},
+  };
+}();
 
 // GPT-2's names, but the matrices are not transposed (nn.Linear).
 const Modules kGptBigcodeModules = [] {

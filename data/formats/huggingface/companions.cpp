@@ -48,7 +48,10 @@ json with_changes(json file, const json& before, const json& own) {
 bool describes(const json& file, const Config& config) {
   const Architecture* row = find_architecture(file);
   try {
-    return row && same_model(config_of(*row, file), config);
+    if (!row) return false;
+    Config said = config_of(*row, file);
+    if (row->weights_tie) said.tied = config.tied;
+    return same_model(said, config);
   } catch (const std::exception&) {  // the old values and the new ones contradict each other
     return false;
   }

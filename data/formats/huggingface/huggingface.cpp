@@ -19,9 +19,11 @@
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/text/masking.hpp"
+#include "data/text/pairs.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/character_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
+#include "layers/embedding/position.hpp"
 #include "layers/model/size.hpp"
 #include "modeling.hpp"
 #include "peft.hpp"
@@ -33,6 +35,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *kConfig = "/config.json", *kWeights = "/model.safetensors", *kTokenizer = "train_gpt_tokenizer";
+constexpr const char* kLogitsBias = "final_logits_bias";  // of BART; files may lack it
+constexpr const char* kDecoderStart = "decoder_start_token_id";
 constexpr const char* kNoTokenizer =
     "; no tokenizer.json: transformers needs the tokenizer.model of the run in the same folder";
 constexpr size_t kLargestConfig = 64 << 20;  // bytes; the file may hold a character vocabulary
@@ -78,11 +82,13 @@ Pooler pooler_in(const HeldTensors& held, const Architecture& architecture) {
   return held.contains("cls.seq_relationship.weight") ? Pooler::next_sentence : Pooler::dense;
 }
 
-// True for constants that older versions stored.
+// True for constants that older versions stored, such as sinusoidal positions, and a tensor of T5 that none reads.
 bool is_constant(const std::string& name) {
   constexpr std::string_view kConstants[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
                                              ".attention.masked_bias", ".rotary_emb.inv_freq",
-                                             ".embeddings.position_ids"};
+                                             ".embeddings.position_ids", ".embed_positions.weight",
+                                             "encoder.version", "decoder.version",
+                                             ".EncDecAttention.relative_attention_bias.weight"};
   return std::any_of(std::begin(kConstants), std::end(kConstants), [&](auto end) { return name.ends_with(end); });
 }
 
@@ -120,11 +126,9 @@ Config read_config(const std::string& path, const json& file, const Architecture
   });
 }
 
-// The tensor that has this name here.
-const HeldTensor& tensor_of(const std::string& ours, const HeldTensors& held, const ForeignTensors& wanted) {
-  const auto found =
-      std::ranges::find_if(wanted, [&](const auto& row) { return row.second.sources[0].spec.name == ours; });
-  return held.at(found->first);
+// Their name of a tensor of ours.
+const std::string& name_of(const std::string& ours, const ForeignTensors& wanted) {
+  return std::ranges::find_if(wanted, [&](const auto& row) { return row.second.sources[0].spec.name == ours; })->first;
 }
 
 bool equal_numbers(const HeldTensor& a, const HeldTensor& b) {
@@ -135,18 +139,29 @@ bool equal_numbers(const HeldTensor& a, const HeldTensor& b) {
   return of_a == of_b;
 }
 
+// Returns the token with which a decoder begins; -1 if config.json does not say it.
+int start_in(const json& file, int vocabulary) {
+  const json start = file.value(kDecoderStart, json());
+  if (start.is_null()) return -1;
+  const auto token = integer_between(start, 0, vocabulary - 1);
+  if (!token) throw std::runtime_error(std::string(kDecoderStart) + " is not one of its " +
+                                       std::to_string(vocabulary) + " tokens");
+  return static_cast<int>(*token);
+}
+
 class HuggingFaceModel : public ForeignModel {
  public:
   explicit HuggingFaceModel(const std::string& folder) : folder_(folder), held_(held_in(folder)) {
     const json file = read_json(folder + kConfig, kLargestConfig);
     config_ = read_config(folder + kConfig, file, architecture_);
     tokenizer_ = file.value(kTokenizer, json());
+    if (config_.crosses()) decoder_start_ = start_in(file, config_.vocab_size);
     config_.pooler = pooler_in(held_, *architecture_);
     wanted_ = foreign_tensors(*architecture_, config_);
     complete_names(held_, wanted_);
     std::erase_if(held_, [&](const auto& row) { return !wanted_.contains(row.first) && is_constant(row.first); });
-    for (const TiedCopy& copy : architecture_->copies)
-      if (config_.tied) copies_[copy.ours] = held_.extract(copy.theirs);
+    find_head();
+    take_copies();
     require_tensors(folder, kConfig + 1, held_, wanted_);
   }
 
@@ -155,21 +170,51 @@ class HuggingFaceModel : public ForeignModel {
   const Architecture& architecture() const { return *architecture_; }
   Tokenizer tokenizer() const override;
   CompanionFiles companions() const override { return read_companions(folder_); }
+  int decoder_start() const override { return decoder_start_; }
   std::string dtype() const override;
   NumberType numbers() const override;
   void load(const TensorPlaces& to) const override;
 
  private:
+  struct Copy {
+    TiedCopy of;
+    HeldTensors::node_type tensor;
+  };
+  void find_head();
+  void take_copies();
   void check_copies() const;
 
   std::string folder_;
   const Architecture* architecture_ = nullptr;
   Config config_;
   json tokenizer_;  // what write_huggingface() stored, or null
+  int decoder_start_ = -1;
   HeldTensors held_;
-  std::map<std::string, HeldTensors::node_type> copies_;  // of tied tensors, by our names; some are empty
+  std::vector<Copy> copies_;
   ForeignTensors wanted_;
 };
+
+// Decides by the file's tensors whether the head has a bias, and whether it is tied.
+void HuggingFaceModel::find_head() {
+  if (wanted_.contains(kLogitsBias) && !held_.contains(kLogitsBias)) config_.head_bias = false;
+  wanted_ = foreign_tensors(*architecture_, config_);
+  if (!architecture_->weights_tie) return;
+  const TiedCopy& copy = architecture_->copies[0];
+  const auto head = held_.find(copy.theirs), embedding = held_.find(name_of(copy.ours, wanted_));
+  if (head == held_.end()) config_.tied = true;
+  else if (config_.tied && embedding != held_.end()) config_.tied = equal_numbers(head->second, embedding->second);
+  wanted_ = foreign_tensors(*architecture_, config_);
+}
+
+// Takes the copies out of the file's tensors. If the tensor that it repeats is not there, a copy is it.
+void HuggingFaceModel::take_copies() {
+  for (const TiedCopy& copy : architecture_->copies) {
+    if (!(config_.tied || copy.always) || !held_.contains(copy.theirs)) continue;
+    const std::string& name = name_of(copy.ours, wanted_);
+    if (held_.contains(name)) copies_.push_back({copy, held_.extract(copy.theirs)});
+    else rename(held_, copy.theirs, name);
+  }
+}
 
 Tokenizer HuggingFaceModel::tokenizer() const {
   if (!tokenizer_.is_null()) try {
@@ -201,11 +246,12 @@ NumberType HuggingFaceModel::numbers() const {
 
 // Throws if two tied tensors differ: transformers does not tie such tensors, whatever config.json says.
 void HuggingFaceModel::check_copies() const {
-  for (const auto& [ours, copy] : copies_)
-    if (!copy.empty() && !equal_numbers(copy.mapped(), tensor_of(ours, held_, wanted_)))
-      throw std::runtime_error(copy.mapped().file + " holds another " + copy.key() +
-                               " than the tensor that it repeats, and " + folder_ + kConfig +
-                               " ties the two: set tie_word_embeddings to false there");
+  for (const auto& [of, tensor] : copies_)
+    if (!equal_numbers(tensor.mapped(), held_.at(name_of(of.ours, wanted_))))
+      throw std::runtime_error(tensor.mapped().file + " holds another " + tensor.key() +
+                               " than the tensor that it repeats, and " +
+                               (of.always ? "train_gpt has one for both" : folder_ + kConfig + " ties the two: set "
+                                                                           "tie_word_embeddings to false there"));
 }
 
 void HuggingFaceModel::load(const TensorPlaces& to) const {
@@ -291,6 +337,18 @@ json end_of(const ExportedModel& exported) {
   return end >= 0 ? json(end) : end_of_text(exported.tokenizer);
 }
 
+// Returns the numbers of special tokens, by their keys. A decoder's first token is also the padding, unless the
+// tokenizer has a token for it.
+json numbered_tokens(const ExportedModel& exported) {
+  json tokens = {{"bos_token_id", begin_of(exported.tokenizer)}, {"eos_token_id", end_of(exported)}};
+  if (exported.decoder_start < 0) return tokens;
+  const std::vector<std::string> names = exported.tokenizer.special_names();
+  const bool pads = std::ranges::find(names, kPadding) != names.end();
+  tokens["pad_token_id"] = pads ? exported.tokenizer.special(kPadding) : exported.decoder_start;
+  tokens[kDecoderStart] = exported.decoder_start;
+  return tokens;
+}
+
 // The values that training has decided: what ends an answer, and how a conversation is written.
 json decided_tokens(const ExportedModel& exported) {
   if (exported.chat_template.empty()) return json::object();
@@ -357,6 +415,16 @@ std::vector<Architecture> first_of(const Architecture* first) {
   return rows;
 }
 
+// Returns the sinusoidal positions (T,C), all sines before the cosines.
+std::vector<float> sines_first(const Config& config) {
+  const size_t T = config.context, C = config.channels;
+  const Buffer alternating = sinusoids(config.context, config.channels);
+  std::vector<float> values(T * C);
+  for (size_t t = 0; t < T; ++t)
+    for (size_t c = 0; c < C; ++c) values[t * C + of_sines_first(c, config)] = alternating[t * C + c];
+  return values;
+}
+
 }  // namespace
 
 std::string write_huggingface(const std::string& folder, const ExportedModel& exported) {
@@ -372,20 +440,20 @@ std::string write_huggingface(const std::string& folder, const ExportedModel& ex
     rows.push_back({name, tensor.shape(), [&tensor = tensor, &config = config, &model] {
                       return values_of(tensor, config, model);
                     }});
+  for (const char* name : architecture.sinusoids)
+    rows.push_back({name, {uint64_t(config.context), uint64_t(config.channels)}, [&] { return sines_first(config); }});
   const FloatType& type = find_float_type(exported.dtype);
   write_safetensors(folder + kWeights, rows, kExportMetadata, type);
-  const json begin = begin_of(exported.tokenizer), end = end_of(exported);
+  const json tokens = numbered_tokens(exported);
   const CompanionFiles& companions = exported.companions;
   json file = config_json(architecture, config), decided = decided_tokens(exported);
   file["torch_dtype"] = type.torch;
-  file["bos_token_id"] = begin;
-  file["eos_token_id"] = end;
+  file.update(tokens);
   if (companions.empty() && !exported.tokenizer.bpe()) decided[kTokenizer] = to_json(exported.tokenizer);
   file.update(decided);
   write_file(folder + kConfig, config_text(companions, architecture, config, file, decided,
                                            exported.dtype != exported.came_dtype));
-  if (companions.empty())
-    write_json(folder + "/generation_config.json", {{"bos_token_id", begin}, {"eos_token_id", end}});
+  if (companions.empty()) write_json(folder + "/generation_config.json", tokens);
   write_companions(folder, exported, config.context);
   write_tokenizer(folder, exported, config.context);
   if (is_ours(architecture)) write_file(folder + "/" + kModelingFile, modeling_text());

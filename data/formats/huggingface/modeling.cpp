@@ -12,6 +12,7 @@
 #include "layers/config/fields.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/embedding/position.hpp"
+#include "layers/model/resolve.hpp"
 
 using nlohmann::json;
 
@@ -86,11 +87,10 @@ json model_settings(const Config& config) {
 
 std::string modeling_text() { return kText + 1; }  // skips the line break that opens the literal
 
-void write_modeling_config(json& file, const Config& c) {
-  const std::string module = "modeling_train_gpt.";
-  file["auto_map"] = {{"AutoConfig", module + "TrainGPTConfig"}};
-  if (c.objective == Objective::lm) file["auto_map"]["AutoModelForCausalLM"] = module + kModelingClass;
-  else file["auto_map"]["AutoModelForMaskedLM"] = module + kMaskedModelingClass;
+namespace {
+
+// Writes what the class reads about one stack of blocks.
+void write_stack(json& file, const Config& c) {
   for (const Field& field : model_fields())
     if (const std::string key = key_of(field); !key.empty())
       file[key] = std::visit([&](const auto& member) { return exported(c, member); }, field.member);
@@ -105,7 +105,34 @@ void write_modeling_config(json& file, const Config& c) {
     file["in_scales"].push_back(shortest(static_cast<float>(row.in_scale(l))));
     file["windows"].push_back(c.window_of(l));
   }
+  for (int l = 0; c.crosses() && l < c.n_layer; ++l)
+    file["cross_norms"].push_back(norms_of(placement_at(c, l, "cross")));
   write_rotations(file, c);
+}
+
+struct AutoClass {
+  const char *auto_class, *own;
+};
+
+AutoClass auto_class(Objective objective) {
+  switch (objective) {
+    case Objective::lm: return {"AutoModelForCausalLM", kModelingClass};
+    case Objective::mlm: return {"AutoModelForMaskedLM", kMaskedModelingClass};
+    case Objective::pairs:
+    case Objective::span: break;
+  }
+  return {"AutoModelForSeq2SeqLM", kPairsModelingClass};
+}
+
+}  // namespace
+
+void write_modeling_config(json& file, const Config& c) {
+  const std::string module = "modeling_train_gpt.";
+  const auto [name, own] = auto_class(c.objective);
+  file["auto_map"] = {{"AutoConfig", module + "TrainGPTConfig"}, {name, module + own}};
+  write_stack(file, c);
+  file["is_encoder_decoder"] = c.crosses();
+  if (c.crosses()) write_stack(file["encoder_stack"], encoder_of(c));
   file[kSettings] = model_settings(c);
 }
 

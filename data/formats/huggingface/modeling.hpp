@@ -1,7 +1,7 @@
 #pragma once
 // Our own model classes for Hugging Face's transformers: modeling_train_gpt.py, in plain PyTorch. One computes every
-// Config that predicts the next token, the other those that predict masked tokens. So a model without a class in
-// transformers is exported with its code.
+// Config that predicts the next token, one those that predict masked tokens, and one those with an encoder and a
+// decoder. So a model without a class in transformers is exported with its code.
 
 #include <string>
 
@@ -10,7 +10,8 @@
 #include "layers/config/config.hpp"
 
 inline constexpr const char *kModelingFile = "modeling_train_gpt.py", *kModelingType = "train_gpt",
-                            *kModelingClass = "TrainGPTForCausalLM", *kMaskedModelingClass = "TrainGPTForMaskedLM";
+                            *kModelingClass = "TrainGPTForCausalLM", *kMaskedModelingClass = "TrainGPTForMaskedLM",
+                            *kPairsModelingClass = "TrainGPTForSeq2SeqLM";
 
 // The text of the file, which the Makefile compiles into the program.
 std::string modeling_text();

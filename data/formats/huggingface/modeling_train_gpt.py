@@ -1,10 +1,12 @@
 """A model that train_gpt trained, as plain PyTorch, for Hugging Face's transformers 5.
 
-    model = AutoModelForCausalLM.from_pretrained("FOLDER", trust_remote_code=True)  # or AutoModelForMaskedLM
+    model = AutoModelForCausalLM.from_pretrained("FOLDER", trust_remote_code=True)
+
+Or AutoModelForMaskedLM, or AutoModelForSeq2SeqLM for a model with an encoder and a decoder.
 
 config.json says which norm the model uses, where it goes, and everything else. Tensors have train_gpt's names. The file
-computes logits, the loss of labels, and generates with or without a cache. It has no dropout and no padding: all rows
-of a batch are equally long. BatchNorm uses its running statistics.
+computes logits, the loss of labels, and generates with or without a cache. It has no dropout and no padding, except
+after the sources of an encoder: all rows of a batch are equally long. BatchNorm uses its running statistics.
 
 Shapes: B batch, T new tokens, S all tokens so far, C channels, H query heads, K key/value heads, D head size.
 """
@@ -17,7 +19,8 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import DynamicCache, GenerationMixin, PreTrainedModel
 from transformers.configuration_utils import PreTrainedConfig
-from transformers.modeling_outputs import CausalLMOutputWithPast, MaskedLMOutput
+from transformers.cache_utils import EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput, CausalLMOutputWithPast, MaskedLMOutput, Seq2SeqLMOutput
 
 ACTIVATIONS = {
     "gelu": F.gelu, "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu, "silu": F.silu,
@@ -164,10 +167,17 @@ class RelativePositions(nn.Embedding):
         return super().forward(bucket.to(self.weight.device)).permute(2, 0, 1)
 
 
+def without_padding(scores, read):
+    """The scores (B,H,T,S) of keys, of which `read` (B,S) are tokens. A query may have padding alone in its window."""
+    return scores if read is None else scores.masked_fill(~read[:, None, None], torch.finfo(scores.dtype).min)
+
+
 class Attention(Branch):
+    crosses = False
+
     def __init__(self, config, layer):
         H, K, D, C = config.num_attention_heads, config.num_key_value_heads, config.head_dim, config.hidden_size
-        super().__init__(config, layer, config.norms, H * D)
+        super().__init__(config, layer, config.cross_norms if self.crosses else config.norms, H * D)
         self.config, self.layer = config, layer
         self.window, self.rotation = config.windows[layer], config.rotations[layer]
         self.q = nn.Linear(C, H * D, bias=config.qkv_bias)
@@ -179,7 +189,7 @@ class Attention(Branch):
             self.k_norm = Norm(config, D if each else K * D)
         if config.qk_norm == "qkv":
             self.v_norm = Norm(config, D)
-        if config.value_residual == "learned" and layer > 0:
+        if config.value_residual == "learned" and layer > 0 and not self.crosses:
             self.value_mix = Mix()
         if config.output_gate != "none":
             gates = H * (D if config.output_gate == "elementwise" else 1)
@@ -190,7 +200,7 @@ class Attention(Branch):
             self.sinks = nn.Parameter(torch.zeros(H))
         self.o = nn.Linear(H * D, C, bias=config.o_bias)
 
-    def scores(self, q, k, first, relative):
+    def scores(self, q, k, first, relative, read):
         """(B,H,T,S); a query does not see keys `window` or more tokens away, nor later ones if attention is causal."""
         c, T, S = self.config, q.shape[2], k.shape[2]
         distance = torch.arange(first, first + T)[:, None] - torch.arange(S)  # from query to key
@@ -204,6 +214,7 @@ class Attention(Branch):
             scores = scores - (slopes[:, None, None] * distance).to(scores)
         if relative is not None:
             scores = scores + relative
+        scores = without_padding(scores, read)
         hidden = (distance < 0) | (distance >= (self.window or S))
         return scores.masked_fill(hidden.to(scores.device), -math.inf)
 
@@ -225,9 +236,10 @@ class Attention(Branch):
             return 0.5 * v + 0.5 * carried["values"]
         return self.value_mix(v, carried["values"])
 
-    def forward(self, u, first, cache, carried):
+    def projected(self, u, read):
+        """q of u, k and v of what they read, (B,heads,T,D) each"""
         c = self.config
-        q, k, v = self.q(u), self.k(u), self.v(u)
+        q, k, v = self.q(u), self.k(read), self.v(read)
         if c.qk_norm == "full":
             q, k = self.q_norm(q), self.k_norm(k)
         q, k, v = (x.unflatten(-1, (-1, c.head_dim)).transpose(1, 2) for x in (q, k, v))  # (B,heads,T,D)
@@ -235,19 +247,45 @@ class Attention(Branch):
             q, k = self.q_norm(q), self.k_norm(k)
         if c.qk_norm == "qkv":
             v = self.v_norm(v)
+        return q, k, v
+
+    def forward(self, u, first, cache, carried):
+        q, k, v = self.projected(u, u)
         v = self.mixed_values(v, carried)
         if self.rotation:
-            q, k = (rotate(x, first, **c.rotary[self.rotation]) for x in (q, k))
+            q, k = (rotate(x, first, **self.config.rotary[self.rotation]) for x in (q, k))
         if cache is not None:
             k, v = cache.update(k, v, self.layer)
-        k, v = (x.repeat_interleave(c.num_attention_heads // c.num_key_value_heads, 1) for x in (k, v))
-        mixed = (self.weights(self.scores(q, k, first, carried["relative"])) @ v).transpose(1, 2).flatten(2)
+        k, v = self.of_each_head(k), self.of_each_head(v)
+        return self.finish(u, self.weights(self.scores(q, k, first, carried["relative"], carried["read"])) @ v)
+
+    def of_each_head(self, x):
+        return x.repeat_interleave(self.config.num_attention_heads // self.config.num_key_value_heads, 1)
+
+    def finish(self, u, mixed):
+        """u (B,T,C), mixed values (B,H,T,D) -> (B,T,C)"""
+        c, mixed = self.config, mixed.transpose(1, 2).flatten(2)
         if c.output_gate != "none":
             gate = torch.sigmoid(self.output_gate(u))
             mixed = mixed * (gate if c.output_gate == "elementwise" else gate.repeat_interleave(c.head_dim, -1))
         if c.head_scale:
             mixed = mixed * self.head_scale.gain.repeat_interleave(c.head_dim)
         return self.o(self.norm_inner(mixed))
+
+
+class CrossAttention(Attention):
+    """Reads the output of the encoder, all of it and without positions."""
+
+    crosses = True
+
+    def forward(self, u, memory, read):
+        """memory (B,S,C) the output of the encoder; read (B,S) or null: which of its places hold tokens"""
+        c = self.config
+        q, k, v = self.projected(u, memory)
+        scores = c.attention_scale * (q @ self.of_each_head(k).transpose(2, 3))
+        if c.attention_cap > 0:
+            scores = c.attention_cap * torch.tanh(scores / c.attention_cap)
+        return self.finish(u, self.weights(without_padding(scores, read)) @ self.of_each_head(v))
 
 
 def gated(kind, gate, up):
@@ -334,16 +372,20 @@ class Block(nn.Module):
         if config.stream_mix:
             self.stream_mix = Mix()
         self.attention = Attention(config, layer)
+        if config.is_encoder_decoder:
+            self.cross = CrossAttention(config, layer)
         self.ffn = Mixture(config, layer) if config.experts else FeedForward(config, layer)
         self.scale = Gain(1) if config.learned_gain == "block" else None
 
     def forward(self, x, first, cache, carried):
-        """`carried` holds what crosses layers: the input of the first block, the values of its attention, and the
-        biases of relative positions."""
+        """`carried` holds what crosses layers: the input of the first block, the values of its attention, the biases
+        of relative positions, which keys are tokens, and the output of the encoder."""
         if hasattr(self, "stream_mix"):
             x = self.stream_mix(x, carried["x"])
         u = self.attention.enter(x)
         y = self.attention.leave(self.skip * x, self.attention(u, first, cache, carried), self.scale)
+        if hasattr(self, "cross"):
+            y = self.cross.leave(self.skip * y, self.cross(self.cross.enter(y), *carried["memory"]), self.scale)
         if self.form == "sequential":
             skipped = self.skip * y + x if self.bypass else self.skip * y  # a bypass adds the block's input again
             return self.ffn.leave(skipped, self.ffn(self.ffn.enter(y)), self.scale)
@@ -352,23 +394,29 @@ class Block(nn.Module):
 
 
 class Embedding(nn.Module):
-    def __init__(self, config):
+    """The embedding of tokens and positions. An encoder's has no tokens of its own."""
+
+    def __init__(self, config, tokens=True):
         super().__init__()
         C, E = config.hidden_size, config.embedding_channels
         self.kind, self.scale, self.context = config.position, config.embedding_scale, config.max_position_embeddings
-        self.token = nn.Embedding(config.vocab_size, E)
-        self.project = nn.Linear(E, C, bias=False) if E != C else nn.Identity()
+        if tokens:
+            self.token = nn.Embedding(config.vocab_size, E)
+            self.project = nn.Linear(E, C, bias=False) if E != C else nn.Identity()
         self.token_type = nn.Embedding(config.token_types, C) if config.token_types else None
         self.position = nn.Embedding(self.context, C) if self.kind == "learned" else None
         self.norm = Norm(config, C) if config.embedding_norm else nn.Identity()
 
-    def forward(self, tokens, first):
-        x = self.project(self.scale * self.token(tokens))
-        t = torch.arange(first, first + tokens.shape[1])
+    def of(self, tokens):
+        return self.project(self.scale * self.token(tokens))
+
+    def forward(self, x, first):
+        """Adds positions to embedded tokens, (B,T,C)."""
+        t = torch.arange(first, first + x.shape[1])
         if self.kind == "learned":
             if first + len(t) > self.context:
                 raise ValueError(f"{first + len(t)} tokens are more than this model's context, {self.context}")
-            x = x + self.position(t.to(tokens.device))
+            x = x + self.position(t.to(x.device))
         if self.kind == "sinusoidal":  # sine and cosine alternate
             C = x.shape[-1]
             angle = t.double()[:, None] * 10000 ** (-torch.arange(0, C, 2, dtype=torch.float64) / C)
@@ -399,6 +447,57 @@ class Head(nn.Module):
         return self.cap * torch.tanh(logits / self.cap) if self.cap > 0 else logits
 
 
+def add_stack(module, config, tokens=True):
+    """Makes the blocks of a model, or of its encoder, and what is around them, to be parts of the module."""
+    module.embedding = Embedding(config, tokens)
+    module.relative = RelativePositions(config) if config.position == "relative" else None
+    module.block = nn.ModuleList(Block(config, layer) for layer in range(config.num_hidden_layers))
+    module.final_norm = Norm(config, config.hidden_size) if config.final_norm else nn.Identity()
+
+
+def run_stack(module, x, first=0, cache=None, read=None, memory=None):
+    """x (B,T,C) embedded tokens, after `first` tokens in the cache -> (B,T,C); read (B,T): which of them are tokens"""
+    x = module.embedding(x, first)
+    relative = None if module.relative is None else module.relative(first, x.shape[1])
+    carried = {"x": x, "relative": relative, "read": read, "memory": memory}
+    for block in module.block:
+        x = block(x, first, cache, carried)
+    return module.final_norm(x)
+
+
+def refuse(arguments, mask):
+    """Refuses what the model does not compute, as transformers may rename an argument."""
+    for name, value in arguments.items():
+        if value is not None and (name not in NEUTRAL or value != NEUTRAL[name]):
+            raise TypeError(f"{name}={value} is not supported")
+    if mask is not None and not mask.all():
+        raise ValueError("padding and static caches are not supported: make all rows of a batch equally long")
+
+
+def tokens_in(mask):
+    """attention_mask (B,S) of sources -> the same as truth values, or null"""
+    if mask is None or mask.all():
+        return None
+    if not mask[:, 0].all() or (mask[:, 1:] > mask[:, :-1]).any():
+        raise ValueError("padding comes after a source: set the tokenizer's padding_side to right")
+    return mask.bool()
+
+
+class Encoder(nn.Module):
+    main_input_name = "input_ids"  # which transformers asks for
+
+    def __init__(self, config, embedding):
+        super().__init__()
+        add_stack(self, config, tokens=False)
+        self.shared = [embedding]  # in a list, so that it is a part of the decoder alone
+
+    def forward(self, input_ids, attention_mask=None, **others):
+        """input_ids (B,S) -> (B,S,C)"""
+        refuse(others, None)
+        x = self.shared[0].of(input_ids)
+        return BaseModelOutput(last_hidden_state=run_stack(self, x, read=tokens_in(attention_mask)))
+
+
 class TrainGPT(PreTrainedModel):
     config_class = TrainGPTConfig
     accepts_loss_kwargs = False  # the loss is a mean: a Trainer that accumulates gradients must divide it
@@ -406,10 +505,9 @@ class TrainGPT(PreTrainedModel):
 
     def __init__(self, config):
         super().__init__(config)
-        self.embedding = Embedding(config)
-        self.relative = RelativePositions(config) if config.position == "relative" else None
-        self.block = nn.ModuleList(Block(config, layer) for layer in range(config.num_hidden_layers))
-        self.final_norm = Norm(config, config.hidden_size) if config.final_norm else nn.Identity()
+        add_stack(self, config)
+        if config.is_encoder_decoder:
+            self.encoder = Encoder(TrainGPTConfig(**config.encoder_stack), self.embedding)
         self.head = Head(config)
         self.post_init()
 
@@ -421,11 +519,7 @@ class TrainGPT(PreTrainedModel):
         labels=None, use_cache=None, **others,
     ):  # fmt: skip
         """input_ids (B,T), after the tokens in the cache -> logits (B,T,V), and the mean loss if there are labels."""
-        for name, value in others.items():
-            if value is not None and (name not in NEUTRAL or value != NEUTRAL[name]):
-                raise TypeError(f"{name}={value} is not supported")
-        if attention_mask is not None and not attention_mask.all():
-            raise ValueError("padding and static caches are not supported: make all rows of a batch equally long")
+        refuse(others, attention_mask)
         cache = past_key_values if cache is None else cache
         if cache is not None and not self.causal:
             raise ValueError("a model of masked tokens has no use for a cache")
@@ -435,12 +529,8 @@ class TrainGPT(PreTrainedModel):
         for positions in position_ids, cache_position:
             if positions is not None and not (positions.cpu() == torch.arange(first, first + input_ids.shape[1])).all():
                 raise ValueError(f"the positions must count from {first}, as the cache holds {first} tokens")
-        x = self.embedding(input_ids, first)
-        relative = None if self.relative is None else self.relative(first, input_ids.shape[1])
-        carried = {"x": x, "relative": relative}
-        for block in self.block:
-            x = block(x, first, cache, carried)
-        logits = self.head(self.final_norm(x), self.embedding.token.weight)
+        x = run_stack(self, self.embedding.of(input_ids), first, cache)
+        logits = self.head(x, self.embedding.token.weight)
         loss = None
         if labels is not None:
             shift = 1 if self.causal else 0  # the label of a token is the next one, or itself
@@ -458,3 +548,37 @@ class TrainGPTForMaskedLM(TrainGPT):
 
     def output(self, loss, logits, cache):
         return MaskedLMOutput(loss=loss, logits=logits)
+
+
+class TrainGPTForSeq2SeqLM(TrainGPT, GenerationMixin):
+    """An encoder reads the source. The labels of a decoder's tokens are the tokens that it is to write after them."""
+
+    def get_encoder(self, *_):
+        return self.encoder
+
+    def prepare_decoder_input_ids_from_labels(self, labels):
+        starts = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
+        return torch.cat((starts, labels[:, :-1]), 1).masked_fill(labels.roll(1, 1) == -100, self.config.pad_token_id)
+
+    def forward(
+        self, input_ids=None, attention_mask=None, decoder_input_ids=None, decoder_attention_mask=None,
+        encoder_outputs=None, cache=None, past_key_values=None, labels=None, use_cache=None, **others,
+    ):  # fmt: skip
+        """input_ids (B,S) a source, decoder_input_ids (B,T) after the tokens in the cache -> logits (B,T,V)"""
+        refuse(others, decoder_attention_mask)
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(input_ids, attention_mask)
+        if decoder_input_ids is None:
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        cache = past_key_values if cache is None else cache
+        if cache is None and use_cache:
+            cache = DynamicCache()
+        first = 0 if cache is None else cache.get_seq_length()
+        own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+        memory = encoder_outputs[0], tokens_in(attention_mask)
+        x = run_stack(self, self.embedding.of(decoder_input_ids), first, own, memory=memory)
+        logits = self.head(x, self.embedding.token.weight)
+        loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return Seq2SeqLMOutput(
+            loss=loss, logits=logits, encoder_last_hidden_state=encoder_outputs[0], **{CACHE: cache}
+        )

@@ -21,6 +21,8 @@ std::string joined_matrices(const Config& config, const CompanionFiles& companio
 
 std::string write_adapters(const std::string& folder, const ExportedModel& exported) {
   const Model& model = exported.model;
+  if (model.config.crosses())
+    throw std::runtime_error("train_gpt writes no adapters of a model with an encoder: add --lora-merge");
   if (joined_matrices(model.config, exported.companions) != model.config.lora_shared)
     throw std::runtime_error("these adapters fit no class of transformers: add --lora-merge");
   const Architecture& architecture = class_of(model.config.without_lora(), exported.companions);
