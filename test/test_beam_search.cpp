@@ -43,7 +43,9 @@ std::vector<double> log_probabilities(const Model& model, const std::vector<int>
   return log_p;
 }
 
-// Returns the text of the highest score among all that end, or have this length.
+double mean_log_p(const Found& text) { return text.log_p / static_cast<double>(text.tokens.size()); }
+
+// Returns the text whose tokens have the highest mean log-probability among all that end, or have this length.
 Found best_of_all(const Model& model, const std::vector<int>& source, int length) {
   Found best{{}, -1e9};
   const auto extend = [&](const Found& text, const auto& self) -> void {
@@ -56,7 +58,7 @@ Found best_of_all(const Model& model, const std::vector<int>& source, int length
       longer.log_p += log_p[(read.size() - 1) * kV + v];
       longer.ended = v == kEnd;
       if (!longer.ended && int(longer.tokens.size()) < length) self(longer, self);
-      else if (best.tokens.empty() || longer.score() > best.score()) best = longer;
+      else if (best.tokens.empty() || mean_log_p(longer) > mean_log_p(best)) best = longer;
     }
   };
   extend({}, extend);
@@ -92,16 +94,20 @@ TEST_CASE("sequences of a cache read a source each", "[generate][cross]") {
   const std::vector<std::vector<int>> sources = {random_ints(3, 3, kV), random_ints(6, 4, kV), random_ints(1, 5, kV)};
   const std::vector<int> tokens = {1, 2, 3}, next = {3, 0, 2};
   const Activations a = allocate_activations(model.config, 3, 9, false);
-  ModelCache cache(model.config, 9, 3);
-  read_sources(cache, model, a, sources);
-  std::vector<float> logits(3 * kV);
-  model_logits(logits.data(), model, a, cache, tokens.data(), 3, 1);
-  cache.past = 1;
-  model_logits(logits.data(), model, a, cache, next.data(), 3, 1);
-  for (int b = 0; b < 3; ++b) {
-    Generator alone(model, 2, 1, nullptr, sources[b]);
-    const float* want = alone.feed({tokens[b], next[b]});
-    for (int v = 0; v < kV; ++v) CHECK(std::fabs(logits[b * kV + v] - want[v]) < 1e-5);
+  for (const int together : {3, 1}) {  // all sequences at once, or one after the other
+    ModelCache cache(model.config, 9, 3);
+    read_sources(cache, model, a, sources);
+    std::vector<float> logits(3 * kV);
+    for (const std::vector<int>* read : {&tokens, &next}) {
+      for (int b = 0; b < 3; b += together)
+        model_logits(&logits[b * kV], model, a, cache, read->data() + b, together, 1, b);
+      cache.past = 1;
+    }
+    for (int b = 0; b < 3; ++b) {
+      Generator alone(model, 2, 1, nullptr, sources[b]);
+      const float* want = alone.feed({tokens[b], next[b]});
+      for (int v = 0; v < kV; ++v) CHECK(std::fabs(logits[b * kV + v] - want[v]) < 1e-5);
+    }
   }
 }
 
@@ -116,7 +122,7 @@ TEST_CASE("enough beams find the best of all texts, and one beam none that is be
       CHECK(got.ended == want.ended);
     }
     const Found one = search(model, source, 1, 8);
-    CHECK(one.score() <= search(model, source, 60, 8).score() + 1e-9);
+    CHECK(mean_log_p(one) <= mean_log_p(search(model, source, 60, 8)) + 1e-9);
   }
 }
 

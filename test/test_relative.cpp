@@ -179,6 +179,7 @@ TEST_CASE("queries after past keys have the scores of their distances", "[relati
   const size_t width = s.width(), kv_width = 2 * size_t(s.kv_heads) * s.head_dim;
   for (const int T : {1, 5, 70}) {
     const int past = s.T - T;
+    std::ranges::fill(whole.biases, NAN);
     whole.fill(past, T);
     AttentionShape last = whole.shape;
     last.T = T;
