@@ -35,6 +35,7 @@ from style import COLORS, PLACEMENTS  # noqa: E402
 ROOT = HERE.parent.parent
 BINARY = ROOT / "build" / "train_gpt"
 STORIES = ROOT / "build" / "stories.txt"
+TRANSLATIONS = ROOT / "build" / "translations.tsv"
 
 COLOR = {placement: COLORS[number][0] for placement, number in PLACEMENTS.items()}  # the same as in reports
 LINES, MARKERS = ("-", "--", "-.", ":"), "osD^vpX"
@@ -92,6 +93,15 @@ class Study:
             self.run("corpus", "--bytes", "4M", "--seed", "1", "--out", str(self.args.data))
         self.text = ["--data", str(self.args.data), "--documents", "file"]  # one stream of stories
         self.seconds = self.processor = 0
+
+    def translations(self):
+        """Words that train on 40,000 sentences and their translations, with a tokenizer of 1024 tokens made of them."""
+        tokenizer = TRANSLATIONS.with_suffix(".json")
+        if not TRANSLATIONS.exists():
+            self.run("corpus", "--pairs-of", "translation", "--count", "40000", "--out", str(TRANSLATIONS))
+        if not tokenizer.exists():
+            self.run("tokenizer", str(TRANSLATIONS), "--vocab", "1024", "--out", str(tokenizer))
+        return ["--data", str(TRANSLATIONS), "--objective", "pairs", "--tokenizer", str(tokenizer)]
 
     def run(self, *words):
         """Runs train_gpt. Exits if that fails or is interrupted; the runs are saved by then."""
@@ -165,11 +175,11 @@ class Study:
         note = self.timed(folder, words, run, resumes=True)
         return Tables(folder), note
 
-    def init_report(self, label, options):
+    def init_report(self, label, options, text=None):
         """The table of init-report with these options. It is large: a study stores the rows that it needs. The note of
         what it ran on is stored next to the script."""
         path, words = self.out / f"{label}.csv", shlex.split(options)
-        command = ["init-report", *self.text, *words, "--force", "--out", str(path)]
+        command = ["init-report", *(text or self.text), *words, "--force", "--out", str(path)]
         self.store_note(label, self.timed(path, words, lambda: self.run(*command)))
         return pandas.read_csv(path)
 
@@ -297,6 +307,19 @@ def draw_band(axis, groups, style="-", first=0, **look):
     mean = groups.mean()
     axis.plot(mean.index + first, mean, style, **look)
     axis.fill_between(mean.index + first, groups.min(), groups.max(), color=look["color"], alpha=0.2, linewidth=0)
+
+
+def draw_warmups(axes, runs, placements=("post", "pre")):
+    """Final loss against learning rate on an axis for each placement, with a line for each warm-up."""
+    warmups = sorted(runs.warmup.unique())
+    for axis, placement in zip(axes, placements):
+        for warmup, style in zip(warmups, (":", "--", "-.", "-")):
+            cell = runs[(runs.placement == placement) & (runs.warmup == warmup)]
+            label = f"{warmup} steps" if warmup else "none"
+            draw_rates(axis, cell, style, label, color=COLOR[placement], fillstyle="full" if warmup else "none")
+        unigram_line(axis, runs)
+        rate_axis(axis, runs.peak_lr.unique())
+        axis.legend(title="warm-up", fontsize=8)
 
 
 def unigram_line(axis, runs, name_at=None):

@@ -10,10 +10,9 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, draw_rates, outcome, plt, rate_axis, stored, table, unigram_line  # noqa: E402
+from common import Study, draw_warmups, outcome, plt, stored, table  # noqa: E402
 
 RATES = ["3e-4", "1e-3", "3e-3", "1e-2"]
-STYLES = [":", "--", "-.", "-"]  # one per warm-up, in ascending order
 SETTINGS = {"xavier": ("Xavier, no clipping", "--init xavier --clip 0 --weight-decay 0 --beta2 0.98"),
             "defaults": ("own initialization, clipping", "")}
 
@@ -35,14 +34,9 @@ def main():
         runs = study.compare(name, f"""{options} --layers 6 --channels 64 --heads 4 --context 128 --batch 4
             --steps {steps} --eval-every {steps // 20} --eval-batches 20 --val-fraction 0.02 --save-every 0
             --grid placement=post,pre warmup={",".join(map(str, warmups))} lr={",".join(RATES)} seed=1,2,3""").runs
-        for axis, placement in zip(row, ("post", "pre")):
-            for warmup, style in zip(warmups, STYLES):
-                cell = runs[(runs.placement == placement) & (runs.warmup == warmup)]
-                label = f"{warmup} steps" if warmup else "none"
-                draw_rates(axis, cell, style, label, color=COLOR[placement], fillstyle="full" if warmup else "none")
-            unigram_line(axis, runs)
-            rate_axis(axis, RATES, title=f"{placement.capitalize()}-LN: {title}")
-            axis.legend(title="warm-up", fontsize=8)
+        draw_warmups(row, runs)
+        for axis, name in zip(row, ("Post-LN", "Pre-LN")):
+            axis.set_title(f"{name}: {title}")
         row[0].set_ylabel(f"validation loss after {steps} steps")
     study.publish(figure, published())
 
