@@ -3,8 +3,9 @@
     python python_ref/huggingface_fixtures.py [--out test/huggingface]
 
 Each folder has config.json and model.safetensors as save_pretrained() leaves them, and expected.json with the tokens
-(B,T+1), the sources (B,S) and their lengths if there are any, the loss, and two numbers of the gradient of each tensor: its norm, and its product with cos(0), cos(1), ...,
-which depends on the order of the elements. Needs requirements-huggingface.txt and no network. The same bytes each time.
+(B,T+1), the sources (B,S) and their lengths if there are any, the loss, and two numbers of the gradient of each
+tensor: its norm, and its product with cos(0), cos(1), ..., which depends on the order of the elements. Needs
+requirements-huggingface.txt and no network. The same bytes each time.
 """
 
 import argparse

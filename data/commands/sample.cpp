@@ -87,10 +87,7 @@ struct Session {
     return until;
   }
   // The sentinels that a source may have.
-  Spans spans() const {
-    const bool hides = trained.model.config.objective == Objective::span;
-    return hides ? spans_with(trained.header.tokenizer) : Spans();
-  }
+  Spans spans() const { return trained.model.config.crosses() ? spans_with(trained.header.tokenizer) : Spans(); }
   std::string known(const std::string& prompt) const {
     if (spans().on()) return prompt;
     return known_prompt(prompt, trained.header.tokenizer, options.unknown);

@@ -385,24 +385,17 @@ void require_no_chat(const TextOptions& options) {
     throw std::runtime_error("--chat-template is for conversations: leave it out with --objective pairs");
 }
 
-// Adds the special tokens of an objective, unless the tokenizer `has` them. `what` names them in an error.
-Tokenizer with_tokens_of_objective(const Tokenizer& tokenizer, bool has, const Names& names, const std::string& what) {
-  if (has) return tokenizer;
-  if (tokenizer.pieces()) throw std::runtime_error("the tokenizer has no " + what + ": choose another --tokenizer");
-  return tokenizer.with_special(names);
-}
-
 constexpr const char* kMasksNeeded = "token [MASK] or <mask>, which --objective mlm needs";
 constexpr const char* kSentinelsNeeded = "tokens <extra_id_0> and <extra_id_1>, which --objective span needs";
 
 bool has_sentinels(const Tokenizer& tokenizer) { return spans_with(tokenizer).sentinels.size() > 1; }
 
-// Adds the special tokens that the objective needs.
+// Adds the special tokens that the objective needs, unless the tokenizer has them.
 Tokenizer with_objective(const Tokenizer& tokenizer, const DocumentOptions& how, int context) {
   if (how.mask_fraction > 0)
-    return with_tokens_of_objective(tokenizer, !mask_name(tokenizer).empty(), {kMaskName}, kMasksNeeded);
+    return mask_name(tokenizer).empty() ? tokenizer.with_special({kMaskName}) : tokenizer;
   if (how.hides_spans)
-    return with_tokens_of_objective(tokenizer, has_sentinels(tokenizer), sentinel_names(context), kSentinelsNeeded);
+    return has_sentinels(tokenizer) ? tokenizer : tokenizer.with_special(sentinel_names(context));
   return tokenizer;
 }
 

@@ -6,9 +6,9 @@
 
 #include "layers/kernels/random.hpp"
 
-namespace {
-
 std::string sentinel_name(int i) { return "<extra_id_" + std::to_string(i) + ">"; }
+
+namespace {
 
 // Returns `parts` random positive numbers with this sum. All such lists are equally likely.
 std::vector<int> random_parts(int sum, int parts, uint64_t key) {

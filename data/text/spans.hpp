@@ -40,6 +40,9 @@ struct Spans {
 // Returns windows of the documents for rows of T tokens. A rest of one token is left out: nothing can be hidden in it.
 std::vector<TokenWindow> windows_with_spans(const std::vector<Stretch>& documents, const Spans& spans, int T);
 
+// The name of sentinel i: "<extra_id_0>".
+std::string sentinel_name(int i);
+
 // The names of the sentinels for rows of T tokens, for a new tokenizer. As in T5's, the first one is the last token.
 std::vector<std::string> sentinel_names(int T);
 

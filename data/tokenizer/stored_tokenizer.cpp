@@ -152,7 +152,7 @@ json to_json(const Tokenizer& tokenizer) {
   if (const Tokenizer::Unread* what = tokenizer.unread())
     j.update({{"vocabulary", what->vocabulary}, {"tokenizer.json", what->file}, {"why", what->why}});
   if (!tokenizer.added().empty()) j["special"] = tokenizer.added();
-  if (!tokenizer.added().empty() && tokenizer.begin() >= 0) j["begins"] = true;
+  if (!tokenizer.added().empty() && !tokenizer.pieces() && tokenizer.begin() >= 0) j["begins"] = true;
   return j;
 }
 
@@ -167,7 +167,9 @@ Tokenizer tokenizer_from_json(const json& j) {
     case Tokenizer::Kind::bpe:
       return Tokenizer::bpe(bpe_from_json(j.at("tokenizer.json").get<std::string>()))
           .finding_special(j.value("finds_special", false));
-    case Tokenizer::Kind::pieces: return Tokenizer::pieces(Pieces(tables_from_json(j.at("tables"))));
+    case Tokenizer::Kind::pieces:
+      return Tokenizer::pieces(Pieces(tables_from_json(j.at("tables"))))
+          .with_special(j.value("special", std::vector<std::string>()));
     case Tokenizer::Kind::unread: return unread_from_json(j);
   }
   return {};

@@ -117,12 +117,14 @@ void Tokenizer::require_text() const {
 
 int Tokenizer::vocabulary() const {
   if (unread_) return unread_->vocabulary;
-  if (kind_ == Kind::pieces) return pieces_->vocabulary();
   if (kind_ == Kind::bpe) return bpe_->vocabulary();
   return without_special() + static_cast<int>(added_.size());
 }
 
-int Tokenizer::without_special() const { return kind_ == Kind::byte ? 256 : static_cast<int>(alphabet_.size()); }
+int Tokenizer::without_special() const {
+  if (pieces_) return pieces_->vocabulary();
+  return kind_ == Kind::byte ? 256 : static_cast<int>(alphabet_.size());
+}
 
 int Tokenizer::token_of(uint32_t point) const {
   if (unread_) return -1;
@@ -166,8 +168,8 @@ std::vector<std::string_view> Tokenizer::cut(std::string_view text, size_t bytes
 std::string Tokenizer::decode(int token) const {
   if (token < 0 || token >= vocabulary() || unread_) return "";
   if (kind_ == Kind::bpe) return bpe_->bytes_of(static_cast<uint32_t>(token));
-  if (kind_ == Kind::pieces) return pieces_->bytes_of(static_cast<uint32_t>(token));
   if (token >= without_special()) return added_[token - without_special()];
+  if (kind_ == Kind::pieces) return pieces_->bytes_of(static_cast<uint32_t>(token));
   return kind_ == Kind::byte ? std::string(1, static_cast<char>(token)) : utf8(alphabet_[token]);
 }
 
@@ -199,7 +201,7 @@ Tokenizer Tokenizer::with_begin(int token) const {
   if (kind_ == Kind::pieces) {
     PieceTables tables = pieces_->tables();
     tables.begin = token;
-    return pieces(Pieces(std::move(tables)));
+    return pieces(Pieces(std::move(tables))).with_special(added_);
   }
   if (kind_ == Kind::bpe) {
     const SpecialToken special{static_cast<uint32_t>(token), name_of_special(token)};
@@ -265,7 +267,7 @@ int Tokenizer::special(const std::string& name) const {
     for (const SpecialToken& token : bpe_->tables().special)
       if (token.name == name) return static_cast<int>(token.token);
   if (pieces_)
-    for (int token = 0; token < vocabulary(); ++token)
+    for (int token = 0; token < without_special(); ++token)
       if (const Piece& piece = pieces_->tables().pieces[token]; piece.type == PieceType::control && piece.text == name)
         return token;
   throw std::runtime_error("the tokenizer has no special token " + name);
@@ -273,11 +275,11 @@ int Tokenizer::special(const std::string& name) const {
 
 std::string Tokenizer::name_of_special(int token) const {
   const int first_added = without_special();
-  if (!added_.empty()) return token >= first_added && token < vocabulary() ? added_[token - first_added] : "";
+  if (!added_.empty() && token >= first_added) return token < vocabulary() ? added_[token - first_added] : "";
   if (bpe_)
     for (const SpecialToken& special : bpe_->tables().special)
       if (static_cast<int>(special.token) == token) return special.name;
-  const bool listed = pieces_ && token >= 0 && token < vocabulary();
+  const bool listed = pieces_ && token >= 0 && token < first_added;
   if (listed && pieces_->tables().pieces[token].type == PieceType::control) return pieces_->tables().pieces[token].text;
   return "";
 }
@@ -316,7 +318,13 @@ std::string Tokenizer::note_on_special(const std::string& what, std::string_view
 }
 
 std::string Tokenizer::decode(const std::vector<uint32_t>& tokens) const {
-  if (kind_ == Kind::pieces) return pieces_->decode(tokens);
+  if (kind_ == Kind::pieces) {
+    const auto is_added = [&](uint32_t token) { return static_cast<int>(token) >= without_special(); };
+    const auto first = std::find_if(tokens.begin(), tokens.end(), is_added);
+    std::string text = pieces_->decode({tokens.begin(), first});
+    std::for_each(first, tokens.end(), [&](uint32_t token) { text += decode(static_cast<int>(token)); });
+    return text;
+  }
   std::string text;
   for (const uint32_t token : tokens) text += decode(static_cast<int>(token));
   const int spaces = bpe_ && bpe_->tables().json ? bpe_->tables().json->stripped : 0;

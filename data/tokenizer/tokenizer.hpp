@@ -50,7 +50,8 @@ class Tokenizer {
   void require_text() const;  // throws std::runtime_error if the kind is unread
   bool reads_token_files() const { return bpe_ || pieces_ || unread_; }  // a file without a header holds its tokens
   const std::vector<uint32_t>& alphabet() const { return alphabet_; }  // char only
-  const std::vector<std::string>& added() const { return added_; }  // byte and char: names of special tokens
+  // The names of special tokens, which come last. A bpe has its own among all others.
+  const std::vector<std::string>& added() const { return added_; }
   const Bpe* bpe() const { return bpe_.get(); }                        // null for other kinds
   const Pieces* pieces() const { return pieces_.get(); }               // likewise
   int vocabulary() const;
@@ -71,7 +72,7 @@ class Tokenizer {
   int end() const;
   Tokenizer without_begin() const;  // the same, but begin() is -1
   Tokenizer with_begin(int token) const;  // the same, but begin() is this special token
-  // Returns the same with more tokens, special tokens of these names, without the empty ones. Not for pieces.
+  // Returns the same with more tokens, special tokens of these names, without the empty ones.
   Tokenizer with_special(const std::vector<std::string>& names) const;
   // For a tokenizer.json: with `find`, encode() finds special tokens in text, as other programs do. Open: no change.
   Tokenizer finding_special(std::optional<bool> find) const;
@@ -92,14 +93,14 @@ class Tokenizer {
 
  private:
   Tokenizer with_json(const std::string& text) const;
-  int without_special() const;  // the number of byte or char tokens
+  int without_special() const;  // the number of tokens before those that are added
   int token_of(uint32_t code_point) const;
   int token_of_character(uint32_t point) const { return point < token_of_.size() ? token_of_[point] : -1; }
 
   Kind kind_ = Kind::byte;
   bool finds_special_ = false;
   bool begins_ = false;  // byte and char: the first special token also begins a text
-  std::vector<std::string> added_;  // byte and char: the names of the last tokens, which are special
+  std::vector<std::string> added_;  // byte, char and pieces: the names of the last tokens, which are special
   std::vector<uint32_t> alphabet_;
   std::vector<int> token_of_;  // the token of each code point up to the alphabet's last, or -1
   std::shared_ptr<const Bpe> bpe_;

@@ -359,9 +359,11 @@ ConfigField feed_forward_proj(const char* absent) {
             if (!name.is_string()) refuse(kName, name);
             const auto text = name.get<std::string>();
             const bool gated = flag_value(file, kGated, text.starts_with(prefix));
-            const json usual = text == "gated-gelu" ? "gelu_new" : text.substr(gated ? prefix.size() : 0);
+            const std::string inner = text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+            const json usual = text == "gated-gelu" ? "gelu_new" : inner;
             const auto dense = std::ranges::find(kActivationNames, file.value(kDense, usual), &ActivationName::theirs);
-            if (dense == kActivationNames.end()) refuse(file.contains(kDense) ? kDense : kName, file.value(kDense, name));
+            if (dense == kActivationNames.end())
+              refuse(file.contains(kDense) ? kDense : kName, file.value(kDense, name));
             const auto gate = kGates.find(dense->ours);
             if (gated && gate == kGates.end()) refuse(kName, name);
             c.activation = gated ? gate->second : dense->ours;

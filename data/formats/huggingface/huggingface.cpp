@@ -20,6 +20,7 @@
 #include "data/strings/utf8.hpp"
 #include "data/text/masking.hpp"
 #include "data/text/pairs.hpp"
+#include "data/text/spans.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/character_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
@@ -180,6 +181,7 @@ class HuggingFaceModel : public ForeignModel {
     TiedCopy of;
     HeldTensors::node_type tensor;
   };
+  Tokenizer with_sentinels(const Tokenizer& tokenizer) const;
   void find_head();
   void take_copies();
   void check_copies() const;
@@ -193,6 +195,18 @@ class HuggingFaceModel : public ForeignModel {
   std::vector<Copy> copies_;
   ForeignTensors wanted_;
 };
+
+// T5's spiece.model has no sentinels: its tokenizer in transformers adds them, 100 unless its own file says how many.
+Tokenizer HuggingFaceModel::with_sentinels(const Tokenizer& tokenizer) const {
+  constexpr const char *kFile = "/tokenizer_config.json", *kKey = "extra_ids";
+  if (!architecture_->weights_tie || !tokenizer.pieces() || spans_with(tokenizer).on()) return tokenizer;
+  json count = 100;
+  if (fs::exists(folder_ + kFile)) count = read_json(folder_ + kFile, kLargestConfig).value(kKey, count);
+  const auto most = integer_between(count, 0, config_.vocab_size - tokenizer.vocabulary());
+  std::vector<std::string> names;
+  for (int64_t i = most.value_or(0); i > 0; --i) names.push_back(sentinel_name(static_cast<int>(i - 1)));
+  return tokenizer.with_special(names);
+}
 
 // Decides by the file's tensors whether the head has a bias, and whether it is tied.
 void HuggingFaceModel::find_head() {
@@ -224,8 +238,8 @@ Tokenizer HuggingFaceModel::tokenizer() const {
     }
   for (const char* file : {"/tokenizer.json", "/vocab.json", "/tokenizer.model", "/spiece.model", "/vocab.txt"})
     if (fs::exists(folder_ + file))
-      return read_or_keep([&] { return read_tokenizer(folder_); }, config_.vocab_size, folder_ + "/tokenizer.json")
-          .finding_special(true);
+      return with_sentinels(read_or_keep([&] { return read_tokenizer(folder_); }, config_.vocab_size,
+                                         folder_ + "/tokenizer.json").finding_special(true));
   if (config_.vocab_size == 256) return Tokenizer::bytes();
   return no_tokenizer(folder_ + " has no tokenizer (copy a tokenizer.json into it)", config_.vocab_size);
 }
@@ -320,6 +334,7 @@ std::string tokenizer_text(const Tokenizer& tokenizer) {
 
 // Returns the number of the token that ends a document, or null.
 json end_of_text(const Tokenizer& tokenizer) {
+  if (tokenizer.pieces()) return nullptr;
   for (const std::string& name : tokenizer.added())
     if (name != kMaskName) return tokenizer.special(name);
   if (tokenizer.bpe())

@@ -85,8 +85,8 @@ class AdaptedModel : public ForeignModel {
     const json file = adapter_config(folder);
     config_ = base_->config();
     if (config_.crosses())
-      throw std::runtime_error(folder + " has adapters of a model with an encoder, which train_gpt does not read: merge "
-                               "them in peft first (merge_and_unload)");
+      throw std::runtime_error(folder + " has adapters of a model with an encoder, which train_gpt does not read: "
+                               "merge them in peft first (merge_and_unload)");
     config_.lora_shared = joined_matrices(architecture);
     config_.lora_on = adapted_matrices(architecture, [&](const std::string& name) { return stored_.find(name); });
     config_ = explained(folder + kAdapterConfig + " cannot be used: ", [&] {
