@@ -24,8 +24,8 @@ TESTED := $(if $(SUITE),$(filter $(NEEDED_$(SUITE):%=$(OUT)/layers/%),$(LIBRARY)
 
 # test_simd compiles the vector functions as layers/ does: the linker takes any of the copies that are not inlined.
 EASY_TESTS := $(filter-out %/test_simd.o,$(TESTS))
-# The headers that most tests include are compiled once, and those of tests that read files or run the program once
-# more: SUITE=layers builds without data/. Two tests configure Catch2 before they include it.
+# The headers that most tests include are compiled once. Tests that read files or run the program have a second, larger
+# set, because SUITE=layers builds without data/. Two files configure Catch2 before they include it.
 FIRST_test := "test/check.hpp"
 FIRST_test/run := "test/check.hpp" "test/small_run.hpp" <nlohmann/json.hpp> <filesystem> <fstream> <map> <sstream>
 FIRST_OF_TESTS := $(OUT)/test/first.hpp.gch $(OUT)/test/run/first.hpp.gch

@@ -55,7 +55,7 @@ struct Query {
 
 // Adds the query's gradients, with the mistake, to dq (D) and to dkv, which has the layout of kv.
 inline void add_slipped(double* dq, double* dkv, Slip slip, Query query) {
-  const auto& [D, end, P, multiplier, dout, q, kv, k_at, v_at, scoring, first] = query;  // with the mistake
+  const auto& [D, end, P, multiplier, dout, q, kv, k_at, v_at, scoring, first] = query;  // references
   if (slip == Slip::unscaled) query.scoring.scale = 1;
   if (slip == Slip::usual_scale) query.scoring.scale = 0;
   if (slip == Slip::uncapped) query.scoring.cap = 0;
