@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Optional
 
+import parametrization
 from layers import activation, norm, residual
 
 
@@ -77,14 +78,18 @@ class Config:
     head_bias: bool = False
     tied: bool = True
     embedding_scale: float = 1.0  # factor on the token embedding
-    logit_scale: float = 1.0  # before the cap
+    logit_scale: Optional[float] = None  # before the cap; None: as the parametrization says
     logit_cap: float = 0.0  # c·tanh(l/c) on the logits; 0 is off
     lora: int = 0  # rank of low-rank adapters, which alone train; 0: none
     lora_alpha: float = 16.0
     lora_on: str = "q,v"  # matrices with adapters
     stream_mix: bool = False  # x ← a·x + b·x0 before each block
     skip_scale: Optional[float] = None  # α; None: the default of the placement
-    branch_scale: float = 1.0  # factor on what a branch adds to the stream
+    branch_scale: Optional[float] = None  # factor on what a branch adds; None: as the parametrization says
+    parametrization: str = "sp"  # sp | mup | completep
+    base_channels: int = 0
+    base_layers: int = 0
+    base_heads: int = 0  # 0: heads
 
     encoder = None  # the Config of the encoder, if there is one
 
@@ -104,10 +109,17 @@ class Config:
         if self.head_scale is None:
             self.head_scale = self.placement == "normformer"
         self.embedding_channels = self.embedding_channels or self.channels
+        self.base_heads = self.base_heads or self.heads
         if self.attention == "objective":
             self.attention = "bidirectional" if self.objective == "mlm" else "causal"
         self.kv_heads = self.kv_heads or self.heads
         self.head_dim = self.head_dim or self.channels // self.heads
+        if self.logit_scale is None:
+            self.logit_scale = parametrization.logits(self)
+        if self.branch_scale is None:
+            self.branch_scale = parametrization.branch(self)
+        if self.attention_scale is None:
+            self.attention_scale = self.head_dim**-0.5 * parametrization.scores(self)
         if self.qkv_bias is None:
             self.qkv_bias = self.bias
         if self.o_bias is None:
@@ -143,7 +155,8 @@ class Config:
 
     @property
     def depths(self):
-        return residual.Depths(self.layers, self.encoder_layers, self.decoder_layers)
+        layers = self.base_layers if self.parametrization == "completep" else self.layers
+        return residual.Depths(layers, self.encoder_layers, self.decoder_layers)
 
     @property
     def gated(self):

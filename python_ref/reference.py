@@ -698,6 +698,21 @@ MODELS = {
     "none-derf-embedding-norm": TINY_GPT | {"placement": "none", "norm": "derf", "embedding-norm": True},
     "reordered-batchnorm-embedding-norm": TINY_GPT
     | {"placement": "reordered", "norm": "batchnorm", "embedding-norm": True},
+} | {  # twice to three times as wide and as deep as their base model
+    f"{kind}-{name}": {"parametrization": kind, "base-channels": options["channels"] // 2, "base-layers": 1} | options
+    for kind, name, options in [
+        ("mup", "gpt", TINY_GPT | {"placement": "pre", "head-bias": True}),
+        ("mup", "llama-qk-norm", TINY_LLAMA | LLAMA_LIKE | {"placement": "sandwich", "qk-norm": "head"}
+         | {"base-heads": 1}),
+        ("mup", "scalenorm", TINY_GPT | {"placement": "pre", "norm": "scalenorm", "norm-bias": False}),
+        ("completep", "gpt", TINY_GPT | {"placement": "pre"}),
+        ("completep", "deepnorm", TINY_GPT | {"placement": "deepnorm"}),
+        ("completep", "b2t-dyt", TINY_GPT | {"placement": "b2t", "norm": "dyt"}),
+        ("completep", "lns-llama", TINY_LLAMA | LLAMA_LIKE | {"placement": "lns", "layers": 3, "stream-mix": True}),
+        ("completep", "mix-ln", TINY_GPT | {"placement": "mix-ln", "layers": 4, "mix-fraction": 0.5, "base-layers": 2}),
+        ("completep", "layerscale-moe", TINY_LLAMA | LLAMA_LIKE | {"placement": "layerscale", "experts": 3}
+         | {"attention-sinks": True, "head-scale": True}),
+    ]
 } | {
     f"wired-{name}": WIRED | options
     for name, options in {
@@ -838,6 +853,7 @@ PAIRS = {  # options, rows
 }  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
 TINY_CLIP = 0.2  # low enough that some steps are clipped; their gradients are smaller
+VISIBLE_EPS = 1e-3  # of the size of the gradients
 KEY_BIASES = ".k.bias", ".k_norm.bias"
 ZERO_REASON = (
     "without RoPE a key bias adds the same number q.b to every score of a query, which softmax does not see"
@@ -918,9 +934,7 @@ def ten_steps(c, values, batches, adam, dtype=torch.float64):
     p = Parameters(
         {n: torch.tensor(v, dtype=dtype, requires_grad=trains(c, n)) for n, v in values.items()}
     )
-    adamw = optimizer.adamw(
-        p.trained().values(), adam["lr"], adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"]
-    )
+    adamw = optimizer.adamw_of(p, c, adam["lr"], adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"])
     losses, norms = [], []
     for step, batch in enumerate(batches):
         p.terms = {} if step == 0 else None
@@ -1020,6 +1034,8 @@ def write_model(out, folder, name, options, draw_batches):
     """-> the worst relative error of a loss in float32, and the faintest gradient"""
     c = Config.from_options(options)
     adam = ADAM | {"clip": TINY_CLIP if c.channels < SMALL["channels"] else ADAM["clip"]}
+    if c.parametrization != "sp":
+        adam |= {"eps": VISIBLE_EPS, "weight-decay": 3.0}
     for draw in range(40):
         case = Case(out, folder, name, draw)
         values = {n: start(case.random, c, n, shape).astype(np.float32) for n, shape in model.table(c)}

@@ -67,7 +67,7 @@ def train(path, data, steps, dtype=torch.float64, overrides=()):
     p = starting_point(saved, config, dtype)
     tokens = checkpoints.encode(saved.header["tokenizer"], open(data, "rb").read())
     n_train = math.floor(len(tokens) * (1 - o["val-fraction"]))
-    adamw = optimizer.adamw(p.trained().values(), o["lr"], o["beta1"], o["beta2"], o["adam-eps"], o["weight-decay"])
+    adamw = optimizer.adamw_of(p, config, o["lr"], o["beta1"], o["beta2"], o["adam-eps"], o["weight-decay"])
     log = []
     for step in range(steps):
         inputs, targets = batch(o, tokens, n_train, step)

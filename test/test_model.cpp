@@ -96,6 +96,8 @@ TEST_CASE("ten steps of AdamW with clipping agree with PyTorch", "[model][optimi
     ModelCase c(of.name, of.folder);
     const json& adam = c.expected["adam"];
     const StepOptions options{{adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"]}, adam["clip"]};
+    assign_optimizers(c.model.table, kAdamWAlone);
+    set_factors(c.model.table, c.model.config, options.optimizer.muon_scale);
     TrainingState state(std::move(c.model), c.B, c.T);
     double worst_loss = 0, worst_norm = 0;
     int clipped = 0;

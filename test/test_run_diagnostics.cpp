@@ -6,6 +6,7 @@
 #include "table.hpp"
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 namespace {
@@ -158,6 +159,31 @@ TEST_CASE("init-report continues after a cell that fails", "[program][diagnostic
   CHECK(contains(o.out, "\nlayers=1,channels=32  "));
 }
 
+TEST_CASE("init-report compares what some steps change in models of several sizes", "[program][diagnostics]") {
+  const Corpus f;
+  const std::string words = "init-report --data stories.txt --grid parametrization=sp,completep --widths 16,32 "
+                            "--depths 1,2 --steps 2 --heads 2 --channels 16 --layers 1 --context 16 --batch 2 ";
+  const Outcome o = f.run(words + "--out i.csv");
+  INFO(o.err);
+  REQUIRE(o.status == 0);
+  for (const char* part : {"\nparametrization=completep: 16 channels\nlayers             1         2   slope",
+                           "\nparametrization=sp: 1 layer\nchannels          16        32   slope", "\nlogits  "})
+    CHECK(contains(o.out, part));
+  std::map<std::string, std::string> changes;  // by cell, axis, size, step, layer and part
+  for (const std::string& line : lines_of(f.read("i.csv"))) changes[line.substr(0, line.rfind(','))] = line;
+  CHECK(changes.size() == 1 + 2 * 2 * (4 + 4 + 4 + 7));  // a header; two cells and steps
+  const auto change = [&](const std::string& cell, const std::string& row) {
+    const std::string& line = changes["\"parametrization=" + cell + "\",1," + row];
+    return line.substr(line.rfind(',') + 1);
+  };
+  for (const char* row : {"channels,16,2,0,stream", "channels,16,1,,logits", "layers,1,2,0,ffn"})
+    CHECK(change("sp", row) == change("completep", row));  // the smallest sizes are those of the base model
+  CHECK(change("sp", "channels,32,2,0,stream") != change("completep", "channels,32,2,0,stream"));
+  const Outcome given = f.run(words + "--base-channels 8 --out i.csv --force");
+  CHECK(given.status == 0);
+  CHECK_FALSE(contains(f.read("i.csv"), changes["\"parametrization=completep\",1,channels,16,2,0,stream"]));
+}
+
 TEST_CASE("init-report refuses wrong input in one line", "[program][diagnostics]") {
   const Corpus f;
   const struct {
@@ -170,7 +196,10 @@ TEST_CASE("init-report refuses wrong input in one line", "[program][diagnostics]
       {"init-report --data stories.txt --grid placement=post,prr", "did you mean 'pre'?"},
       {"init-report --data stories.txt --grid seed=one", "--seed one is not a number"},
       {"init-report --data stories.txt --grid heads=4,3", "heads=3: --heads 3 does not divide --channels 128"},
-      {"init-report --data stories.txt --steps 9", "--steps is an option of train, not of init-report"},
+      {"init-report --data stories.txt --warmup 9", "--warmup is an option of train, not of init-report"},
+      {"init-report --data stories.txt --widths 64", "--widths names one size"},
+      {"init-report --data stories.txt --depths 4,x", "--depths x is not a number"},
+      {"init-report --data stories.txt --widths 64,30", "--heads 4 does not divide --channels 30"},
       {"init-report --data stories.txt --out nowhere/i.csv", "cannot write nowhere/i.csv"},
       {"train --data stories.txt --diagnostics -1", "outside"},
   };

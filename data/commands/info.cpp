@@ -127,13 +127,24 @@ std::string start_text(const Start& start) {
   return format("%g", start.mean);
 }
 
-void print_row(const TensorSpec& spec) {
+// The factors of a tensor, with the rows of the table of parametrizations that they are from. "" under sp.
+std::string factors_text(const TensorSpec& spec, const Config& config) {
+  if (config.parametrization == Parametrization::sp) return "";
+  if (!spec.trained) return std::string("  ") + shape_rule(spec, config).name;
+  return format("  %-9.4g", start_factor(spec, config)) + format(" %-9.4g", static_cast<double>(spec.rate)) +
+         (spec.decay ? format(" %-9.4g", static_cast<double>(spec.decay_factor)) : padded("", 10)) +
+         format(" %-9.4g ", static_cast<double>(spec.epsilon_factor)) + shape_rule(spec, config).name + ", " +
+         place_rule(spec).name;
+}
+
+void print_row(const TensorSpec& spec, const Config& config) {
   std::string shape;
   for (int d : spec.shape) shape += (shape.empty() ? "(" : ", ") + std::to_string(d);
   const char* decay = spec.decay ? "yes" : "no";
-  std::printf("%-40s %-16s %13s  %-20s %s\n", spec.name.c_str(), (shape + ")").c_str(),
+  const std::string factors = factors_text(spec, config);
+  std::printf("%-40s %-16s %13s  %-20s %s%s\n", spec.name.c_str(), (shape + ")").c_str(),
               format_count(static_cast<double>(spec.size())).c_str(), start_text(spec.start).c_str(),
-              spec.trained ? decay : "not trained");
+              padded(spec.trained ? decay : "not trained", factors.empty() ? 0 : 5).c_str(), factors.c_str());
 }
 
 struct Trained {
@@ -165,8 +176,10 @@ void print_model(const TrainOptions& options, const std::string& name, const std
   if (*preset.missing) std::printf("not implemented of %s: %s\n", preset.name, preset.missing);
   std::printf("placement %s: %s\nnorm %s: %s\n\n%s\n", c.placement.c_str(), c.placement_row->source,
               norm_name(c).c_str(), norm_row(c.norm).source, draw_model(c).c_str());
-  std::printf("%-40s %-16s %13s  %-20s %s\n", "tensor", "shape", "elements", "initial value", "decay");
-  for (const TensorSpec& spec : table) print_row(spec);
+  const bool factors = c.parametrization != Parametrization::sp;
+  std::printf("%-40s %-16s %13s  %-20s %s%s\n", "tensor", "shape", "elements", "initial value", "decay",
+              factors ? "  factors on: deviation, learning rate, decay, epsilon" : "");
+  for (const TensorSpec& spec : table) print_row(spec, c);
   const size_t all = count_parameters(c), trained = count_parameters(table);
   const double active = static_cast<double>(count_active_parameters(c, table));
   std::printf("\n%s in %s%s%s\n", counted(static_cast<double>(all), "parameter").c_str(),
@@ -193,7 +206,8 @@ static_assert(std::size(kRoles) == static_cast<size_t>(Role::streams) + 1);
 Json json_of(const TensorSpec& spec) {
   Json json = {{"name", spec.name},      {"shape", spec.shape}, {"role", kRoles[static_cast<size_t>(spec.role)]},
                {"trained", spec.trained}, {"decay", spec.decay}, {"mean", spec.start.mean},
-               {"deviation", spec.start.deviation}};
+               {"deviation", spec.start.deviation}, {"rate", spec.rate}, {"decay_factor", spec.decay_factor},
+               {"epsilon_factor", spec.epsilon_factor}};
   if (spec.start.every > 0) {
     json["ones_from"] = spec.start.first;
     json["ones_every"] = spec.start.every;

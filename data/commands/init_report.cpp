@@ -7,20 +7,19 @@
 #include <set>
 #include <stdexcept>
 
+#include "coordinate_check.hpp"
 #include "data/host/machine.hpp"
-#include "data/options/command_line.hpp"
 #include "data/options/command_settings.hpp"
-#include "data/options/grid.hpp"
 #include "data/run/trainer.hpp"
 #include "data/strings/format.hpp"
+#include "grid_cells.hpp"
 #include "layers/model/size.hpp"
+#include "layers/training/coordinates.hpp"
 
 namespace {
 
-// A cell of the grid: the options for each seed, and the results of their passes.
-struct Cell {
-  GridCell grid;
-  std::vector<TrainOptions> seeds;
+// A cell of the grid, and the results of its passes.
+struct Cell : CellOptions {
   std::string failure;                // why there are no numbers
   std::vector<double> rms, gradient;  // by layer: rms of the stream, gradient of ffn.down.weight; sums over the seeds
 };
@@ -30,29 +29,6 @@ void refuse_keys_without_effect(const Grid& grid) {
     if (const Setting* s = find_setting(train_settings(), key); !s->model && !s->at_start)
       throw std::invalid_argument("--grid: " + key + " changes nothing before the first step (keys are the options of "
                                   "the model, batch, accumulate, data-seed and seed)");
-}
-
-std::vector<Cell> cells_of(const Command& command, const Grid& grid) {
-  std::vector<std::string> seeds = grid.seeds;
-  if (seeds.empty()) seeds.push_back(std::to_string(command.train.seed));
-  std::vector<Cell> cells;
-  for (const GridCell& cell : grid.cells) {
-    cells.emplace_back().grid = cell;
-    for (const std::string& seed : seeds) {
-      std::vector<GridKey> keys = cell.keys;
-      keys.emplace_back("seed", seed);
-      cells.back().seeds.push_back(parse_words(words_of(command), keys).train);
-    }
-  }
-  return cells;
-}
-
-Dataset load_for(TrainOptions o, const std::string& out, const std::vector<Cell>& cells) {
-  if (o.data.empty()) throw std::invalid_argument("--data is missing: name a text file");
-  int context = 1;
-  for (const Cell& cell : cells) context = std::max(context, cell.seeds[0].config.context);
-  o.out = out;
-  return load_dataset(o, nullptr, context);
 }
 
 // Resolves all cells first, so that an error in the last one is reported before the first pass.
@@ -145,21 +121,6 @@ void print_row(int width, const Cell& cell) {
   std::fflush(stdout);
 }
 
-// Returns the least-squares slope of log y over log x; NaN for fewer than two different x.
-double log_log_slope(const std::vector<std::pair<double, double>>& points) {
-  double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
-  const double n = static_cast<double>(points.size());
-  for (const auto& [x, y] : points) {
-    mean_x += std::log(x) / n;
-    mean_y += std::log(y) / n;
-  }
-  for (const auto& [x, y] : points) {
-    xx += (std::log(x) - mean_x) * (std::log(x) - mean_x);
-    xy += (std::log(x) - mean_x) * (std::log(y) - mean_y);
-  }
-  return xx > 0 ? xy / xx : NAN;
-}
-
 std::string name_without_layers(const GridCell& cell) {
   std::string name;
   for (const auto& [key, value] : cell.keys)
@@ -203,12 +164,15 @@ void look_inside(Cell& cell, const Grid& grid, const Dataset& data, std::optiona
 }  // namespace
 
 void run_init_report(const Command& command) {
+  if (!command.init_report.widths.empty() || !command.init_report.depths.empty()) return check_coordinates(command);
   const Grid grid = parse_grid(command.init_report.grid);
   refuse_keys_without_effect(grid);
-  std::vector<Cell> cells = cells_of(command, grid);
+  const std::vector<CellOptions> options = cells_of(command, grid);
+  std::vector<Cell> cells;
+  for (const CellOptions& cell : options) static_cast<CellOptions&>(cells.emplace_back()) = cell;
   use_threads(command.train.threads);
   if (!command.init_report.out.empty()) check_output(command.init_report.out, command.init_report.force);
-  const Dataset data = load_for(command.train, command.init_report.out, cells);
+  const Dataset data = load_for(command, options);
   resolve_cells(cells, data.tokenizer.vocabulary());
   std::optional<WholeFile> file;
   open_csv(file, command.init_report, grid);

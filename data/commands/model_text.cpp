@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "data/strings/format.hpp"
+#include "layers/config/base_model.hpp"
 #include "layers/streams/streams.hpp"
 
 std::string norm_name(const Config& config) {
@@ -51,7 +52,7 @@ std::string branch_formula(const Config& c, const Placement& row, const std::str
   std::string f = branch + "( " + (row.norm_in ? scale + norm + "(" + x + ")" : x) + " )";
   if (row.norm_inner) f = last + "( " + norm + "( " + f + " ) )";
   if (row.norm_out) f = norm + "( " + f + " )";
-  const std::string added = c.branch_scale == 1 ? f : format("%.4g·", static_cast<double>(c.branch_scale)) + f;
+  const std::string added = *c.branch_scale == 1 ? f : format("%.4g·", *c.branch_scale) + f;
   if (row.gain != LearnedGain::none) return "λ·" + added;
   return mixes(row.streams) ? "b·" + added : added;
 }
@@ -139,7 +140,7 @@ std::vector<Box> boxes_above(const Config& c, const Placement& row) {
   const std::string norm = "[ " + norm_name(c) + " ]";
   if (mixes(row.streams)) boxes.push_back({"[ × b ]", "to each stream"});
   if (row.streams == StreamRule::dual) boxes.push_back({"      │", "also added to the second stream, z"});
-  if (c.branch_scale != 1) boxes.push_back({format("[ × %.4g ]", static_cast<double>(c.branch_scale)), ""});
+  if (*c.branch_scale != 1) boxes.push_back({format("[ × %.4g ]", *c.branch_scale), ""});
   if (row.norm_out) boxes.push_back({norm, ""});
   if (row.gain == LearnedGain::channel) boxes.push_back({"[ × λ ]", "a gain for each channel"});
   if (row.gain == LearnedGain::block) boxes.push_back({"[ × λ ]", "one gain for all branches of a block"});
@@ -149,7 +150,8 @@ std::vector<Box> boxes_above(const Config& c, const Placement& row) {
 
 std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   std::vector<Box> boxes;
-  const double first = stack.row.in_scale(stack.first), last = stack.row.in_scale(stack.last);
+  const auto scale_of = [&](int layer) { return stack.row.in_scale(base_layer(c, layer)); };
+  const double first = scale_of(stack.first), last = scale_of(stack.last);
   const std::string scale = format("[ × %.3g", first) + format(" to %.3g ]", last);
   if (first != last) boxes.push_back({scale, "from the first block to the last"});
   if (stack.row.norm_in) boxes.push_back({"[ " + norm_name(c) + " ]", ""});

@@ -217,14 +217,31 @@ void describe_pass(TrainTable& t) {
   describe_machine(t);
 }
 
+// The options of a coordinate check's steps.
+void describe_steps(TrainTable& t) {
+  t.group("Steps of a coordinate check");
+  describe_step(t);
+}
+
+bool checks_coordinates(const Command& c) { return !c.init_report.widths.empty() || !c.init_report.depths.empty(); }
+
 void describe_init_report(SettingTable<Command>& t) {
   const auto by = [](auto member) { return in(&Command::init_report, member); };
+  const Condition<Command> checks = {checks_coordinates, nullptr, "without {widths} and {depths}", true};
   t.group("Report");
   t.list("grid", by(&InitReportOptions::grid), "KEY=A,B...", "option values to combine: layers=6,12 seed=1,2",
          {.common = true});
+  t.list("widths", by(&InitReportOptions::widths), "N,N...", "coordinate check of models of these widths (channels)",
+         {.common = true});
+  t.list("depths", by(&InitReportOptions::depths), "N,N...", "coordinate check of models of these depths (layers)",
+         {.common = true});
+  t.number("steps", by(&InitReportOptions::steps), 1, 1e6, "steps of the coordinate check", {.common = true}, {checks});
   t.text("out", by(&InitReportOptions::out), "FILE", "output CSV file, one row per statistic", {.common = true});
   t.flag("force", by(&InitReportOptions::force), "overwrite the file");
   t.add(&Command::train, rows_of(describe_pass));
+  const size_t first = t.rows.size();
+  t.add(&Command::train, rows_of(describe_steps));
+  for (size_t i = first; i < t.rows.size(); ++i) t.rows[i].needs.push_back(checks);
 }
 
 std::vector<CommandSetting> rows_for(Command::Kind kind) {

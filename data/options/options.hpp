@@ -161,6 +161,8 @@ struct CompareOptions {
 
 struct InitReportOptions {
   std::vector<std::string> grid;
+  std::vector<std::string> widths, depths;  // of a coordinate check: "64", "64,128"
+  int64_t steps = 10;
   std::string out;
   bool force = false;
 };

@@ -170,12 +170,17 @@ void describe_machine(TrainTable& t) {
 
 namespace {
 
+void describe_rate(TrainTable& t) {
+  t.number("lr", in(&TrainOptions::rate, &LearningRate::lr), 0, 1e6,
+           "peak learning rate (with --init-from: 0.03 / channels)",
+           {.common = true, .may_change = true, .schedule = true});
+}
+
 void describe_schedule(TrainTable& t) {
   const auto rate = [](auto member) { return in(&TrainOptions::rate, member); };
   const Traits traits = {.common = true, .may_change = true, .schedule = true},
                more = {.may_change = true, .schedule = true};
-  t.number("lr", rate(&LearningRate::lr), 0, 1e6, "peak learning rate (with --init-from: 0.03 / channels)",
-           traits);
+  describe_rate(t);
   t.number("min-lr", &TrainOptions::min_lr, 0, 1e6, "final learning rate (default: lr / 10)", more, {kDecays});
   const auto set_warmup = [](TrainOptions& o, const std::string& text) {  // "200", or "20%"
     const bool share = text.ends_with('%');
@@ -251,6 +256,21 @@ void describe_optimizer(TrainTable& t) {
            "polynomials that orthogonalize Muon's step", {}, polar);
 }
 
+void describe_rate_groups(TrainTable& t) {
+  for (const RateGroup& group : kRateGroups) {
+    TrainSetting& s = t.number(group.option, group.rate, 0, 1e6, group.help);
+    if (group.has == is_norm) {
+      s.earlier = "norm-lr";
+      s.needs.push_back({nullptr, is_norm, "with {placement=}"});
+    }
+    s.needs.push_back(trains(group.has));
+  }
+}
+
+void describe_clip(TrainTable& t) {
+  t.number("clip", &TrainOptions::clip, 0, 1e9, "gradient norm clipping threshold (0: off)");
+}
+
 void describe_measurements(TrainTable& t) {
   const Traits traits = {.may_change = true};
   t.number("eval-every", &TrainOptions::eval_every, 0, kLargest,
@@ -282,15 +302,8 @@ void describe_training(TrainTable& t) {
   describe_schedule(t);
   describe_optimizer(t);
   describe_trained(t);
-  for (const RateGroup& group : kRateGroups) {
-    TrainSetting& s = t.number(group.option, group.rate, 0, 1e6, group.help);
-    if (group.has == is_norm) {
-      s.earlier = "norm-lr";
-      s.needs.push_back({nullptr, is_norm, "with {placement=}"});
-    }
-    s.needs.push_back(trains(group.has));
-  }
-  t.number("clip", &TrainOptions::clip, 0, 1e9, "gradient norm clipping threshold (0: off)");
+  describe_rate_groups(t);
+  describe_clip(t);
   describe_seeds(t);
   t.group("Run");
   describe_machine(t);
@@ -309,6 +322,13 @@ void describe_training(TrainTable& t) {
 }
 
 }  // namespace
+
+void describe_step(TrainTable& t) {
+  describe_rate(t);
+  describe_optimizer(t);
+  describe_rate_groups(t);
+  describe_clip(t);
+}
 
 const std::vector<TrainSetting>& train_settings() {
   static const std::vector<TrainSetting> rows = [] {

@@ -135,7 +135,9 @@ std::string start_from(Model& model, const std::string& checkpoint, uint64_t see
 
 double fine_tuning_rate(const Config& config) {
   constexpr double kWhole = .03, kAdapters = .3;
-  return std::stod(format("%.1e", (config.lora_rank > 0 ? kAdapters : kWhole) / config.channels));
+  // A parametrization multiplies the rate of the base model.
+  const int channels = config.parametrization == Parametrization::sp ? config.channels : config.base_channels;
+  return std::stod(format("%.1e", (config.lora_rank > 0 ? kAdapters : kWhole) / channels));
 }
 
 int fitting_context(const TrainOptions& options, size_t memory) {

@@ -36,10 +36,11 @@ void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
   if (!o.freeze.empty())
     match(table, "freeze", o.freeze, [](TensorSpec& spec, bool matches) { spec.trained = !matches; });
   if (count_parameters(table) == 0) throw std::invalid_argument("--freeze " + o.freeze + " leaves nothing to train");
+  assign_optimizers(table, o.optimizer->rows);
+  set_factors(table, o.config, o.optimizer_options.muon_scale);
   for (const RateGroup& group : kRateGroups)
     for (TensorSpec& spec : table)
       if (o.*group.rate && group.has(spec)) spec.rate = static_cast<float>(*(o.*group.rate) / o.rate.lr);
-  assign_optimizers(table, o.optimizer->rows);
   if (o.frozen_weights != NumberType::fp32) keep_frozen(table, o.config, o.frozen_weights);
 }
 

@@ -17,6 +17,8 @@ enum class Position { learned, sinusoidal, rope, alibi, relative, none };
 enum class RopeScaling { none, linear, llama3, yarn, dynamic, longrope };
 enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu, swiglu_clamped };
 enum class InitChoice { placement, gpt2, xavier };
+// How initial weights, learning rates and factors follow from the sizes of a model: parametrization.hpp.
+enum class Parametrization { sp, mup, completep };
 // What the model predicts: the next token, tokens that are masked, or the next token of a target, given its source.
 // A source and its target are a pair in the data, or a text in which spans are hidden, and these spans.
 enum class Objective { lm, mlm, pairs, span };
@@ -67,6 +69,8 @@ inline constexpr Named<Pooler> kPoolers[] = {
     {Pooler::none, "none"}, {Pooler::dense, "dense"}, {Pooler::next_sentence, "next-sentence"}};
 inline constexpr Named<InitChoice> kInitChoices[] = {
     {InitChoice::placement, "placement"}, {InitChoice::gpt2, "gpt2"}, {InitChoice::xavier, "xavier"}};
+inline constexpr Named<Parametrization> kParametrizations[] = {
+    {Parametrization::sp, "sp"}, {Parametrization::mup, "mup"}, {Parametrization::completep, "completep"}};
 inline constexpr Named<BlockForm> kBlockForms[] = {{BlockForm::sequential, "sequential"},
                                                   {BlockForm::parallel, "parallel"},
                                                   {BlockForm::parallel_shared, "parallel-shared"}};
@@ -149,7 +153,7 @@ struct Config {
   std::string window_layers = "all";      // layers that have the window, the others see all keys
   std::optional<double> window_rope_theta;  // base in those layers, without scaling; open: the base of all
   float attention_cap = 0;                // scores become c·tanh(S/c); 0 is off
-  std::optional<double> attention_scale;  // factor on q·k; open: D^-½
+  std::optional<double> attention_scale;  // factor on q·k; open: D^-½, or as the parametrization says
   bool attention_sinks = false;           // a learned logit per head that takes weight from the keys (gpt-oss)
   OutputGate output_gate = OutputGate::none;
   std::optional<bool> head_scale;  // a learned factor on each head's output; open: as the placement says
@@ -161,7 +165,7 @@ struct Config {
   bool tied = true;
   std::optional<double> embedding_scale;  // factor on the token embedding before positions are added; open: 1, or
   bool root_embedding_scale = false;      // √C (Gemma)
-  std::optional<double> logit_scale;  // factor on the logits, before their cap; open: 1, or
+  std::optional<double> logit_scale;  // factor on the logits, before their cap; open: as the parametrization says, or
   bool root_logit_scale = false;      // 1/√C (T5)
   float logit_cap = 0;        // logits become c·tanh(l/c); 0 is off
   bool stream_mix = false;    // before each block: x ← a·x + b·x₀, a and b learned, x₀ the first block's x
@@ -176,8 +180,11 @@ struct Config {
   std::optional<bool> residual_gain;  // open: as the initialization says
   std::optional<double> init_gain;    // β on v, o and the FFN; open: as the initialization says
   std::optional<double> skip_scale;   // α; open: as the placement says
-  float branch_scale = 1;             // factor on what a branch adds to the stream
+  std::optional<double> branch_scale;  // factor on what a branch adds to the stream; open: as the parametrization says
   std::optional<double> layer_scale_init;  // initial value of LayerScale's gains; open: by depth
+  Parametrization parametrization = Parametrization::sp;
+  int base_channels = 0, base_layers = 0;  // the sizes at which mup and completep are sp
+  int base_heads = 0;                      // 0: n_head
   int streams = 4;                         // S, residual streams if the placement has several
   double mix_fraction = .25;               // under mix-ln, the share of first blocks that are Post-LN
 

@@ -85,6 +85,10 @@ constexpr Need<Config> kEncoder = {.met = [](const Config& c) { return c.encoder
                                    .otherwise = "without {encoder-layers}"};
 constexpr Need<Config> kExperts = {.met = [](const Config& c) { return c.experts > 0; },
                                    .otherwise = "without {experts}"};
+constexpr Need<Config> kWide = {.met = [](const Config& c) { return c.parametrization != Parametrization::sp; },
+                                .otherwise = "with {parametrization=}"};
+constexpr Need<Config> kDeep = {.met = [](const Config& c) { return c.parametrization == Parametrization::completep; },
+                                .otherwise = "with {parametrization=}"};
 constexpr Need<Config> kLora = {.met = [](const Config& c) { return c.lora_rank > 0; }, .otherwise = "without {lora}"};
 
 // ---- rows --------------------------------------------------------------------------------------------------
@@ -135,7 +139,7 @@ std::vector<Field> sizes_and_wiring() {
        .member = &Config::token_types, .high = 1 << 10},
       {.name = "head-transform", .help = "linear layer, activation and norm before the classifier (BERT)",
        .member = &Config::head_transform},
-      {.name = "logit-scale", .help = "factor on logits, before their cap (default: 1; t5: 1/sqrt(C))",
+      {.name = "logit-scale", .help = "factor on logits, before their cap (default: as {parametrization}; t5: 1/sqrt(C))",
        .member = &Config::logit_scale, .low = 1e-6, .high = 1e6},
       {.name = "logit-cap", .help = "soft cap on logits (0: off)", .member = &Config::logit_cap, .high = 1e6},
       {.name = "stream-mix", .help = "learned sum of stream and embedding before each block",
@@ -272,11 +276,26 @@ std::vector<Field> initialization() {
        .member = &Config::init_gain, .high = 1e3, .exported = kNotExported, .initial = true},
       {.name = "skip-scale", .help = "skip connection scale (default: as {placement})", .member = &Config::skip_scale,
        .high = 1e3, .follows = "placement"},
-      {.name = "branch-scale", .help = "factor on what each branch adds to the stream",
+      {.name = "branch-scale", .help = "factor on each branch's output (default: as {parametrization})",
        .member = &Config::branch_scale, .low = 1e-6, .high = 1e3},
       {.name = "layer-scale-init", .help = "initial LayerScale gain (default: by depth)",
        .member = &Config::layer_scale_init, .high = 1e3, .exported = kNotExported, .needs = {kLayerScale},
        .follows = "placement", .initial = true},
+  };
+}
+
+// Exports hold the factors that follow from them.
+std::vector<Field> parametrization() {
+  return {
+      {.name = "parametrization", .help = "scaling rules for width and depth",
+       .member = kChoice<&Config::parametrization, kParametrizations>, .exported = kNotExported, .training = true},
+      {.name = "base-channels", .help = "channels of the model that is tuned", .member = &Config::base_channels,
+       .high = 1 << 20, .exported = kNotExported, .needs = {kWide}, .training = true},
+      {.name = "base-layers", .help = "its layers", .member = &Config::base_layers, .high = 10000,
+       .exported = kNotExported, .needs = {kDeep}, .training = true},
+      {.name = "base-heads", .help = "its heads (0: as {heads}, which then get wider)",
+       .member = &Config::base_heads, .high = 4096, .derived_if_0 = true, .exported = kNotExported, .needs = {kWide},
+       .training = true},
   };
 }
 
@@ -322,6 +341,7 @@ const std::vector<Field>& model_fields() {
                                            {"Attention and positions", attention_and_positions()},
                                            {"Mixture of experts", experts()},
                                            {"Weight initialization", initialization()},
+                                           {"Parametrization", parametrization()},
                                            {"LoRA", lora()},
                                            {"", not_shown()},
                                            {kComputing, computing()}})

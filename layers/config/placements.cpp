@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base_model.hpp"
+
 namespace {
 
 // DeepNet (Wang et al. 2022, arXiv 2203.00555, table in fig. 2). One stack of L blocks: α = (2L)^¼, β = (8L)^-¼.
@@ -51,59 +53,63 @@ const std::vector<Placement>& placements() {
   // Rows that others refer to.
   static const Placement post = {
       .name = "post", .aliases = {"post-ln", "postln"}, .source = "Vaswani et al. 2017, arXiv 1706.03762; GPT-1",
-      .norm_sum = true, .init = kFlat};
+      .norm_sum = true, .init = kFlat, .depth = DepthRule::sphere};
   static const Placement pre = {
       .name = "pre", .aliases = {"pre-ln", "preln"}, .source = "GPT-2 (Radford et al. 2019); Llama",
-      .norm_in = true, .final_norm = true, .init = kGpt2};
+      .norm_in = true, .final_norm = true, .init = kGpt2, .depth = DepthRule::sum};
   static const Placement none = {
-      .name = "none", .aliases = {"no-norm"}, .source = "no normalization at all", .init = kGpt2};
+      .name = "none", .aliases = {"no-norm"}, .source = "no normalization at all", .init = kGpt2,
+      .depth = DepthRule::sum};
   static const Placement sub_ln = {
       .name = "sub-ln", .aliases = {"subln", "magneto"},
       .source = "Magneto (Wang et al. 2022, arXiv 2210.06423)",
-      .norm_in = true, .norm_inner = true, .final_norm = true, .init = kMagneto, .cross = &pre};
+      .norm_in = true, .norm_inner = true, .final_norm = true, .init = kMagneto, .cross = &pre,
+      .depth = DepthRule::sum};
   static const std::vector<Placement> rows = {
       post, pre,
       {.name = "sandwich", .aliases = {"sandwich-ln", "peri", "peri-ln"},
        .source = "CogView (Ding et al. 2021, arXiv 2105.13290); Gemma-2",
-       .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat},
+       .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat, .depth = DepthRule::sum},
       {.name = "deepnorm", .aliases = {"deepnet"},
        .source = "DeepNet (Wang et al. 2022, arXiv 2203.00555)",
-       .norm_sum = true, .skip = deepnorm_alpha, .init = kDeepNet},
+       .norm_sum = true, .skip = deepnorm_alpha, .init = kDeepNet, .depth = DepthRule::sphere},
       {.name = "reordered", .aliases = {"olmo2", "res-post-norm"}, .source = "OLMo 2 (2024, arXiv 2501.00656); Swin v2",
-       .norm_out = true, .final_norm = true, .init = kFlat},
+       .norm_out = true, .final_norm = true, .init = kFlat, .depth = DepthRule::sum},
       none,
       {.name = "glm-deepnorm", .aliases = {"glm"},
        .source = "GLM-130B (Zeng et al. 2022, arXiv 2210.02414); ChatGLM-6B",
-       .norm_sum = true, .skip = glm_alpha, .init = kGlm, .one_stack = true},
+       .norm_sum = true, .skip = glm_alpha, .init = kGlm, .one_stack = true, .depth = DepthRule::sphere},
       {.name = "pre-post", .aliases = {"pre-and-post"},
        .source = "the form of Keel (Chen & Wei 2026, arXiv 2601.19895), at skip 1",
-       .norm_in = true, .norm_sum = true, .init = kFlat},
+       .norm_in = true, .norm_sum = true, .init = kFlat, .depth = DepthRule::sphere},
       // The programs that implement Keel treat the first block differently (skip 1, and no norm_sum after its
       // attention), but not in the same way. Here it is like the others.
       {.name = "keel", .source = "Keel (Chen & Wei 2026, arXiv 2601.19895)",
-       .norm_in = true, .norm_sum = true, .skip = keel_alpha, .init = kFlat, .one_stack = true},
+       .norm_in = true, .norm_sum = true, .skip = keel_alpha, .init = kFlat, .one_stack = true,
+       .depth = DepthRule::sphere},
       // The authors' block is y = x + attention(x), z = norm(y), z + ffn(z): the feed-forward branch's norm comes
       // before its skip path, which is the same as a norm after attention's sum.
       {.name = "hybridnorm", .aliases = {"hybrid-norm"}, .source = "HybridNorm (Zhuo et al. 2025, arXiv 2503.04598)",
-       .norm_sum = true, .final_norm = true, .init = kSmall, .ffn = &none, .qk_norm = QkNormKind::qkv},
+       .norm_sum = true, .final_norm = true, .init = kSmall, .ffn = &none, .qk_norm = QkNormKind::qkv,
+       .depth = DepthRule::sphere},
       {.name = "hybridnorm-star", .aliases = {"hybridnorm*"},
        .source = "HybridNorm* (Zhuo et al. 2025, arXiv 2503.04598)",
        .norm_sum = true, .final_norm = true, .init = kSmall, .early = &pre, .early_blocks = 1, .ffn = &none,
-       .qk_norm = QkNormKind::qkv},
+       .qk_norm = QkNormKind::qkv, .depth = DepthRule::sphere},
       {.name = "mix-ln", .aliases = {"mixln"},
        .source = "Mix-LN (Li et al. 2024, arXiv 2412.13795): Post-LN first, then Pre-LN",
-       .norm_in = true, .final_norm = true, .init = kFlat, .early = &post},
+       .norm_in = true, .final_norm = true, .init = kFlat, .early = &post, .depth = DepthRule::sum},
       {.name = "lns", .aliases = {"layernorm-scaling"},
        .source = "LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795)",
-       .norm_in = true, .final_norm = true, .in_scale = lns_scale, .init = kFlat},
+       .norm_in = true, .final_norm = true, .in_scale = lns_scale, .init = kFlat, .depth = DepthRule::sum},
       sub_ln,
       // CaiT draws all its matrices from a (truncated) normal of .02.
       {.name = "layerscale", .aliases = {"cait"}, .source = "LayerScale (CaiT, Touvron et al. 2021, arXiv 2103.17239)",
-       .norm_in = true, .final_norm = true, .gain = LearnedGain::channel, .init = kFlat},
+       .norm_in = true, .final_norm = true, .gain = LearnedGain::channel, .init = kFlat, .depth = DepthRule::sum},
       // One scalar for both branches of a block, as in the authors' code. Their blocks are made for PyTorch's
       // nn.Transformer, which draws every matrix by Xavier's rule.
       {.name = "rezero", .aliases = {"re-zero"}, .source = "ReZero (Bachlechner et al. 2020, arXiv 2003.04887)",
-       .gain = LearnedGain::block, .init = kXavier},
+       .gain = LearnedGain::block, .init = kXavier, .depth = DepthRule::sum},
       {.name = "hyper", .aliases = {"hyper-connections", "dhc"},
        .source = "dynamic hyper-connections (Zhu et al. 2024, arXiv 2409.19606)",
        .norm_in = true, .final_norm = true, .init = kGpt2, .streams = StreamRule::hyper},
@@ -115,15 +121,16 @@ const std::vector<Placement>& placements() {
       // The authors start from fairseq's weights; here the weights start as in post. The eps of their final norm is
       // 1e-7.
       {.name = "resi-dual", .aliases = {"residual-dual"}, .source = "ResiDual (Xie et al. 2023, arXiv 2304.14802)",
-       .norm_sum = true, .final_norm = true, .init = kFlat, .streams = StreamRule::dual},
+       .norm_sum = true, .final_norm = true, .init = kFlat, .streams = StreamRule::dual, .depth = DepthRule::sphere},
       // Before their factor, the authors' matrices are fairseq's: Xavier's (times 1/√2 in q, k and v), and PyTorch's
       // default in the feed-forward layer. Here all are Xavier's.
       {.name = "b2t", .aliases = {"bottom-to-top"}, .source = "B2T connection (Takase et al. 2022, arXiv 2206.00330)",
-       .norm_sum = true, .init = kB2t, .bypass = true},
+       .norm_sum = true, .init = kB2t, .bypass = true, .depth = DepthRule::sphere},
       // The feed-forward branch is sub-ln's: its second norm comes before down. The optional learned gain on its skip
       // path (fairseq's scale_resids) is left out.
       {.name = "normformer", .source = "NormFormer (Shleifer et al. 2021, arXiv 2110.09456)",
-       .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat, .ffn = &sub_ln, .head_scale = true},
+       .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat, .ffn = &sub_ln, .head_scale = true,
+       .depth = DepthRule::sum},
   };
   return rows;
 }
@@ -144,13 +151,14 @@ const Placement& placement_row(std::string_view name) {
 Depth depth_of(const Config& config) {
   if (config.crosses()) return {config.n_layer, config.encoder_layers, StackKind::decoder};
   if (config.decoder_layers > 0) return {config.n_layer, config.decoder_layers, StackKind::encoder};
-  return {config.n_layer};
+  return {base_depth(config)};
 }
 
 const Placement& placement_at(const Config& config, int layer, std::string_view branch) {
   const Placement& row = *config.placement_row;
-  const double share = std::floor(config.mix_fraction * config.n_layer + 1e-9);  // .29 · 100 is 29, not 28.99...
-  if (row.early && layer < (row.early_blocks > 0 ? row.early_blocks : share)) return *row.early;
+  const double share = std::floor(config.mix_fraction * base_depth(config) + 1e-9);  // .29 · 100 is 29, not 28.99...
+  const int at = base_layer(config, layer);
+  if (row.early && at < (row.early_blocks > 0 ? row.early_blocks : share)) return *row.early;
   if (row.cross && branch == "cross") return *row.cross;
   return row.ffn && branch == "ffn" ? *row.ffn : row;
 }
@@ -175,7 +183,8 @@ Start weight_start(const Config& config, Role role, int out, int in, std::string
   const bool in_branch = role != Role::router && role != Role::projection && role != Role::transform;
   const bool gains = (role != Role::qk || row.qk_gain) && (branch != "cross" || row.cross_gain);
   if (in_branch && gains) deviation *= *config.init_gain;
-  if (*config.residual_gain && output) deviation /= std::sqrt(double(config.branches()) * config.n_layer);
+  if (row.base != Base::normal) deviation *= std::sqrt(ratios_of(config).width);  // as in the base model
+  if (*config.residual_gain && output) deviation /= std::sqrt(double(config.branches()) * depth_of(config).own);
   return {0, static_cast<float>(deviation)};
 }
 

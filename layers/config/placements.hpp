@@ -44,6 +44,13 @@ enum class StreamRule {
   mhc,           // as hyper, but the matrix that carries the streams on is doubly stochastic
   dual,          // two streams: the first is normalized, the second is the plain sum
 };
+// What the parametrization completep does with a placement (layers/config/README.md derives it): each branch gets the
+// factor base depth / depth, and other constants that depend on the depth are those of the base depth.
+enum class DepthRule {
+  none,    // not derived: refused
+  sum,     // the stream is a sum of branches: depth is time
+  sphere,  // the same for a stream that norms keep at one length
+};
 constexpr bool mixes(StreamRule rule) { return rule != StreamRule::single && rule != StreamRule::dual; }
 
 // The norms of a residual branch, and the factor on its skip path:
@@ -69,6 +76,7 @@ struct Placement {
   bool head_scale = false;                  // default of the option
   bool bypass = false;  // adds the block's input to the sum of the feed-forward branch
   bool one_stack = false;  // its authors say no constants for an encoder and a decoder
+  DepthRule depth = DepthRule::none;
 };
 const std::vector<Placement>& placements();
 // Finds a row by its name or an alias. Throws an error that names the nearest. Only options and resolve() call it: a
@@ -81,7 +89,8 @@ const Placement& placement_at(const Config& config, int layer, std::string_view 
 // Returns the row of config.init, or the placement's.
 const InitRow& init_row(const Config& config);
 
-// Returns the initial values of a matrix (out, in) of a branch, or outside of all.
+// Returns the initial values of a matrix (out, in) of a branch, or outside of all: those of the base model, which
+// declare_model() multiplies by the parametrization's factor.
 Start weight_start(const Config& config, Role role, int out, int in, std::string_view branch = "");
 bool has_bias(const Config& config, Role role);
 

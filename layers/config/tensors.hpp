@@ -68,6 +68,7 @@ struct TensorSpec {
   bool decay = false;   // AdamW's weight decay applies (tensors with two or more dimensions)
   bool trained = true;  // false: saved with the model, but not optimized
   float rate = 1;       // factor on the learning rate
+  float decay_factor = 1, epsilon_factor = 1;  // on weight decay, and on the epsilon of AdamW
   size_t offset = 0;    // floats from the start of the buffer
   size_t gradient = 0;  // the offset of its gradient; kNoGradient for a frozen matrix
   NumberType numbers = NumberType::fp32;
@@ -122,6 +123,12 @@ class Layout {
 
   // The same for matrices whose reader knows all types of numbers.
   Matrix take_matrix(std::vector<TensorSpec> specs);
+
+  // Multiplies the initial deviation of every tensor by factor(tensor).
+  template <class Factor>
+  void scale_starts(Factor factor) {
+    for (TensorSpec& spec : table_) spec.start.deviation *= static_cast<float>(factor(spec));
+  }
 
   const std::vector<TensorSpec>& table() const { return table_; }
   size_t size() const { return size_; }  // floats, including the padding between slices

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "layers/config/parametrization.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/embedding/embedding.hpp"
 #include "layers/feed_forward/activation.hpp"
@@ -69,6 +70,7 @@ ModelTensors declare_model(Layout& layout, const Config& config) {
   if (config.head_bias) p.head_bias = layout.take("head.bias", Role::classifier, {V});
   if (config.pooler >= Pooler::dense) declare_kept(layout, "pooler", C, C);
   if (config.pooler >= Pooler::next_sentence) declare_kept(layout, "next_sentence", 2, C);
+  layout.scale_starts([&](const TensorSpec& spec) { return start_factor(spec, config); });
   return p;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "layers/config/fields.hpp"
+#include "layers/config/parametrization.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/embedding/position.hpp"
 #include "layers/norm/norm.hpp"
@@ -126,6 +127,25 @@ const std::vector<Contradiction>& contradictions() {
        "{encoder-layers}"},
       {[](const Config& c) { return c.decoder_layers > 0 && c.placement_row->one_stack; },
        "{encoder-placement} has no constants for an encoder that a decoder reads: choose another"},
+      {[](const Config& c) { return c.parametrization != Parametrization::sp && c.base_channels == 0; },
+       "{parametrization} needs {base-channels}, the width at which you have tuned the learning rate: set it"},
+      {[](const Config& c) { return c.parametrization == Parametrization::completep && c.base_layers == 0; },
+       "{parametrization} completep needs {base-layers}, the depth at which you have tuned the learning rate: set it"},
+      {[](const Config& c) {
+         return c.parametrization == Parametrization::completep && c.placement_row->depth == DepthRule::none;
+       },
+       "{parametrization} completep is not derived for {placement}s that mix streams by learned coefficients: choose "
+       "mup, or another {placement}"},
+      {[](const Config& c) {
+         return c.parametrization != Parametrization::sp && (c.crosses() || c.decoder_layers > 0);
+       },
+       "{parametrization} has no rule for cross attention, whose two stacks may differ in depth: leave it out, or "
+       "{encoder-layers}"},
+      {[](const Config& c) { return c.parametrization != Parametrization::sp && c.lora_rank > 0; },
+       "{parametrization} has no rule for adapters: leave it out, or {lora}"},
+      {[](const Config& c) { return c.parametrization != Parametrization::sp && c.projects(); },
+       "{parametrization} has no rule for an embedding narrower than the stream: leave it out, or "
+       "{embedding-channels}"},
       {[](const Config& c) { return c.head_transform && c.gated(); },
        "{head-transform} needs an {activation} without a gate, such as gelu: choose one"},
   };
@@ -136,6 +156,7 @@ const std::vector<Contradiction>& contradictions() {
 void close_sizes(Config& c) {
   if (c.embedding_channels == 0) c.embedding_channels = c.channels;
   if (c.kv_heads == 0) c.kv_heads = c.n_head;
+  if (c.base_heads == 0 && c.parametrization != Parametrization::sp) c.base_heads = c.n_head;
   require(c.kv_heads > 0 && c.n_head % c.kv_heads == 0,
           "{kv-heads} " + std::to_string(c.kv_heads) + " does not divide {heads} " + std::to_string(c.n_head) +
               ": each key/value head serves an equal number of query heads");
@@ -245,9 +266,12 @@ void check_wiring(const Config& c) {
 void close_choices(Config& c) {
   const Placement& placement = *c.placement_row;
   const InitRow& init = init_row(c);
-  if (!c.attention_scale) c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim));  // as in attention.hpp
+  if (!c.attention_scale)  // as in attention.hpp
+    c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim)) * score_factor(c);
+  if (!c.branch_scale) c.branch_scale = branch_factor(c);
   if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(c.channels) : 1;
-  if (!c.logit_scale) c.logit_scale = c.root_logit_scale ? 1 / std::sqrt(static_cast<float>(c.channels)) : 1;
+  const double root = c.root_logit_scale ? 1 / std::sqrt(static_cast<float>(c.channels)) : 1;
+  if (!c.logit_scale) c.logit_scale = root * logit_factor(c);
   if (!c.qkv_bias) c.qkv_bias = c.bias;
   if (!c.o_bias) c.o_bias = c.bias;
   if (!c.head_scale) c.head_scale = placement.head_scale;
@@ -256,7 +280,7 @@ void close_choices(Config& c) {
   if (!c.residual_gain) c.residual_gain = init.residual_gain;
   if (!c.init_gain) c.init_gain = init.gain(depth_of(c));
   if (!c.skip_scale) c.skip_scale = placement.skip(depth_of(c));
-  if (!c.layer_scale_init) c.layer_scale_init = layer_scale_by_depth(c.n_layer);
+  if (!c.layer_scale_init) c.layer_scale_init = layer_scale_by_depth(base_depth(c));
 }
 
 }  // namespace

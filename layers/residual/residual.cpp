@@ -1,10 +1,11 @@
 #include "residual.hpp"
 
+#include "layers/config/base_model.hpp"
 #include "layers/kernels/elementwise.hpp"
 
 void declare_branch_in(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer) {
   const Placement& row = placement_at(config, layer, name);
-  branch.in_scale = static_cast<float>(row.in_scale(layer));
+  branch.in_scale = static_cast<float>(row.in_scale(base_layer(config, layer)));
   branch.bypass = row.bypass && name == "ffn";
   if (row.norm_in) branch.norm_in = declare_norm(layout, config, name + ".norm_in", config.channels);
 }
@@ -18,7 +19,7 @@ void declare_branch_inner(Branch& branch, Layout& layout, const Config& config, 
 void declare_branch_out(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer) {
   const Placement& row = placement_at(config, layer, name);
   const int C = config.channels;
-  branch.out_scale = config.branch_scale;
+  branch.out_scale = static_cast<float>(*config.branch_scale);
   if (row.norm_out) branch.norm_out = declare_norm(layout, config, name + ".norm_out", C);
   if (row.norm_sum) branch.norm_sum = declare_norm(layout, config, name + ".norm_sum", C);
   if (row.gain == LearnedGain::channel)

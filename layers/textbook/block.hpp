@@ -544,25 +544,27 @@ struct FeedForward {
 
 // ---- bypass --------------------------------------------------------------------------------------------------
 
-// Bypass: a sublayer F that also adds the input b of the block to its output (B2T).
+// Bypass: a sublayer F that also adds the input b of the block to its output (B2T), divided by the factor on what the
+// branch adds.
 //   b, db (N,C)
-//   forward   f  = F(u) + b
-//   backward  db = df      du = F'(df)
+//   forward   f  = F(u) + b/scale
+//   backward  db = df/scale      du = F'(df)
 
 template <class Number>
 struct Bypass {
   FeedForward<Number>& F;
+  Number scale;
   const Number* b;
   Number* db = nullptr;
   size_t size = F.s.N * F.s.C;
 
   void forward(Number* f, const Number* u) {
     F.forward(f, u);
-    for (size_t i = 0; i < size; ++i) f[i] += b[i];
+    for (size_t i = 0; i < size; ++i) f[i] += b[i] / scale;
   }
   void backward(Number* du, Number* df, const Number* u) {
-    std::copy(df, df + size, db);  // f = F(u) + b
-    F.backward(du, df, u);         // f = F(u) + b
+    for (size_t i = 0; i < size; ++i) db[i] = df[i] / scale;  // f = F(u) + b/scale
+    F.backward(du, df, u);                                    // f = F(u) + b/scale
   }
 };
 
@@ -609,13 +611,13 @@ struct Block {
     middle = after_attention;
     if (crosses) one_forward(middle.data(), saved_cross, mixed_cross, after_attention.data(), block.cross, cross);
     if (!block.ffn.bypass) return one_forward(y, saved.second, mixed_ffn, middle.data(), block.ffn, ffn);
-    Bypass<Number> bypass{ffn, x};
+    Bypass<Number> bypass{ffn, block.ffn.out_scale, x};
     one_forward(y, saved.second, mixed_ffn, middle.data(), block.ffn, bypass);
   }
   void branches_backward(Number* dx, const Number* dy, const Number* x) {
     if (parallel) return parallel_backward(dx, branches(pass.g), dy, x, saved, branches(pass.p), functions(), rows);
     std::vector<Number> dmiddle(size), dafter(size), db(N * C);
-    Bypass<Number> bypass{ffn, x, db.data()};
+    Bypass<Number> bypass{ffn, block.ffn.out_scale, x, db.data()};
     if (block.ffn.bypass)
       one_backward(dmiddle.data(), dy, middle.data(), saved.second, mixed_ffn, block.ffn, bypass);
     else one_backward(dmiddle.data(), dy, middle.data(), saved.second, mixed_ffn, block.ffn, ffn);

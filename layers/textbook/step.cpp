@@ -81,14 +81,12 @@ StepNow<double> widened(const UpdateStep& now, const TensorSpec& spec) {
   return {now.lr * spec.rate, now.gradient_factor, static_cast<int>(now.t)};
 }
 
-float decay_of(const TensorSpec& spec, const OptimizerOptions& o) { return spec.decay ? o.weight_decay : 0; }
-
 void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& o,
            const UpdateStep& now) {
   for (const TensorSpec& spec : table) {
     WideTensor x(buffers, spec);
     adamw_step<double>(x.weights.data(), x.state[0].data(), x.state[1].data(), x.gradients.data(), spec.size(),
-                       {o.beta1, o.beta2, o.eps, decay_of(spec, o)}, widened(now, spec));
+                       {o.beta1, o.beta2, epsilon_of(spec, o), decay_of(spec, o)}, widened(now, spec));
   }
 }
 

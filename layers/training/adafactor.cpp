@@ -167,7 +167,7 @@ class AdafactorUpdate {
 
   void move(const Panel& panel) const {
     const Tensor& x = *panel.tensor;
-    const float keep = x.spec->decay ? 1 - now.lr * x.spec->rate * o.weight_decay : 1;
+    const float keep = 1 - now.lr * x.spec->rate * decay_of(*x.spec, o);
     float* w = weights(panel);
     with_decay(o.cautious_decay, [&](auto cautious) {
       each_update(panel, [&](size_t at, int lanes, Vec u) {
@@ -199,7 +199,8 @@ constexpr Slot kFactors[] = {{"row_var", Per::row}, {"col_var", Per::column}}, k
 }  // namespace
 
 const Optimizer kAdafactor = {.name = "Adafactor", .slots = kFactors, .takes = is_matrix, .update = adafactor,
-                              .flops = flops_of, .bytes = 24, .whole = true, .scratch = scratch_of};
+                              .flops = flops_of, .bytes = 24, .whole = true, .scratch = scratch_of,
+                              .rule = StepRule::relative};
 const Optimizer kAdafactorVectors = {.name = "Adafactor of vectors", .slots = kVariance, .takes = is_other,
                                      .update = adafactor, .flops = flops_of, .bytes = 40, .whole = true,
-                                     .scratch = scratch_of};
+                                     .scratch = scratch_of, .rule = StepRule::relative};

@@ -244,7 +244,7 @@ class MuonUpdate {
 
   void move(const Panel& panel, float restored) const {
     const TensorSpec& spec = *panel.matrix->spec;
-    const float lr = now.lr * spec.rate, keep = spec.decay ? 1 - lr * o.weight_decay : 1;
+    const float lr = now.lr * spec.rate, keep = 1 - lr * decay_of(spec, o);
     const float rate = lr * muon_scale(o.muon_scale, panel.matrix->rows, panel.matrix->cols) * restored;
     const float* x = panel.matrix->x + first(panel);
     float* w = buffers.weights + spec.offset + first(panel);
@@ -329,7 +329,7 @@ float muon_scale(MuonScale scale, int rows, int cols) {
 
 const Optimizer kMuon = {.name = "Muon", .slots = kMomentum, .takes = is_hidden_matrix, .update = muon,
                          .flops = flops_of, .bytes = 28, .whole = true, .scratch = scratch_of,
-                         .momentum = true, .polar = true};
+                         .momentum = true, .polar = true, .rule = StepRule::orthogonal};
 const Optimizer kNorMuon = {.name = "NorMuon", .slots = kMomentumAndRows, .takes = is_hidden_matrix, .update = muon,
                             .flops = flops_of, .bytes = 28, .whole = true, .scratch = scratch_of,
-                            .betas = true, .momentum = true, .polar = true};
+                            .betas = true, .momentum = true, .polar = true, .rule = StepRule::orthogonal};

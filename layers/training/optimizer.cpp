@@ -27,8 +27,7 @@ std::vector<int> shape_of(const Slot& slot, const TensorSpec& spec) {
 // A strip of a tensor. It is small enough to share work evenly, and large enough that scheduling it costs nothing.
 struct Strip {
   size_t weights, gradients, state, slot, size;  // offsets; distance between slots; number of elements
-  bool decay;
-  float rate;  // factor on the learning rate
+  const TensorSpec* tensor;
 };
 
 std::vector<Strip> strips_of(const std::vector<TensorSpec>& table) {
@@ -37,7 +36,7 @@ std::vector<Strip> strips_of(const std::vector<TensorSpec>& table) {
     if (!spec.trained) continue;
     for (size_t i = 0; i < spec.size(); i += kStrip)
       strips.push_back({spec.offset + i, spec.gradient + i, spec.state + i, padded(spec.size()),
-                        std::min(spec.size() - i, kStrip), spec.decay, spec.rate});
+                        std::min(spec.size() - i, kStrip), &spec});
   }
   return strips;
 }
@@ -73,6 +72,18 @@ void assign_optimizers(std::vector<TensorSpec>& table, Optimizers rows) {
     spec.optimizer = row == rows.end() ? nullptr : *row;
   }
   place_state(table);
+}
+
+void set_factors(std::vector<TensorSpec>& table, const Config& config, MuonScale scale) {
+  for (TensorSpec& spec : table) {
+    if (!spec.optimizer) continue;
+    StepRule rule = spec.optimizer->rule;
+    if (rule == StepRule::orthogonal && scale == MuonScale::rms) rule = StepRule::orthogonal_by_rms;
+    const TensorFactors factors = tensor_factors(spec, config, rule);
+    spec.rate = static_cast<float>(factors.rate);
+    spec.decay_factor = static_cast<float>(factors.decay);
+    spec.epsilon_factor = static_cast<float>(factors.epsilon);
+  }
 }
 
 size_t place_state(std::vector<TensorSpec>& table, size_t begin) {
@@ -144,13 +155,14 @@ void for_each_strip(const std::vector<TensorSpec>& table, F f) {
 
 void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
            const UpdateStep& now) {
-  const float beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2), eps = options.eps;
+  const float beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2);
   // lr · (m / c₁) / (√(v / c₂) + eps) = (lr / c₁) m / (√v / √c₂ + eps)
   const float step = static_cast<float>(now.lr / (1 - std::pow(static_cast<double>(beta1), now.t)));
   const float root = static_cast<float>(1 / std::sqrt(1 - std::pow(static_cast<double>(beta2), now.t)));
   for_each_strip(table, [&](const Strip& strip) {
-    const float keep = strip.decay ? 1 - now.lr * strip.rate * options.weight_decay : 1;
-    const float rate = step * strip.rate, factor = now.gradient_factor;
+    const TensorSpec& tensor = *strip.tensor;
+    const float keep = 1 - now.lr * tensor.rate * decay_of(tensor, options), eps = epsilon_of(tensor, options);
+    const float rate = step * tensor.rate, factor = now.gradient_factor;
     const float* gradients = buffers.gradients + strip.gradients;
     float *w = buffers.weights + strip.weights, *m = buffers.state + strip.state, *v = m + strip.slot;
     with_decay(options.cautious_decay, [&](auto cautious) {
@@ -171,7 +183,7 @@ void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, c
 void sgd(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
          const UpdateStep& now) {
   for_each_strip(table, [&](const Strip& strip) {
-    const float decay = strip.decay ? options.weight_decay : 0, lr = now.lr * strip.rate;
+    const float decay = decay_of(*strip.tensor, options), lr = now.lr * strip.tensor->rate;
     const float factor = now.gradient_factor, momentum = static_cast<float>(options.momentum);
     const float* gradients = buffers.gradients + strip.gradients;
     float *w = buffers.weights + strip.weights, *b = buffers.state + strip.state;
@@ -188,7 +200,7 @@ void lion(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, co
           const UpdateStep& now) {
   const float beta1 = static_cast<float>(options.beta1), to_newest = static_cast<float>(1 - options.beta2);
   for_each_strip(table, [&](const Strip& strip) {
-    const float lr = now.lr * strip.rate, keep = strip.decay ? 1 - lr * options.weight_decay : 1;
+    const float lr = now.lr * strip.tensor->rate, keep = 1 - lr * decay_of(*strip.tensor, options);
     const float factor = now.gradient_factor;
     const float* gradients = buffers.gradients + strip.gradients;
     float *w = buffers.weights + strip.weights, *m = buffers.state + strip.state;
@@ -217,7 +229,8 @@ constexpr Slot kBuffer[] = {{"momentum_buffer"}}, kMean[] = {{"exp_avg"}};
 const Optimizer kAdamW = {.name = "AdamW", .slots = kMoments, .takes = takes_all, .update = adamw,
                           .flops = flops_per_weight<15>, .bytes = 28, .betas = true, .epsilon = true};
 const Optimizer kSgd = {.name = "SGD", .slots = kBuffer, .takes = takes_all, .update = sgd,
-                        .flops = flops_per_weight<7>, .bytes = 20, .momentum = true, .decays_gradient = true};
+                        .flops = flops_per_weight<7>, .bytes = 20, .momentum = true, .decays_gradient = true,
+                        .rule = StepRule::gradient};
 const Optimizer kLion = {.name = "Lion", .slots = kMean, .takes = takes_all, .update = lion,
                          .flops = flops_per_weight<10>, .bytes = 20, .betas = true};
 

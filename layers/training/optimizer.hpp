@@ -1,6 +1,6 @@
 #pragma once
 // The table of optimizers, gradient clipping and learning-rate schedules. With the gradient g, t counted from 1, and lr
-// the step's learning rate times the tensor's `rate`:
+// the step's learning rate times the tensor's `rate`. A tensor has factors on weight_decay and eps, too:
 //
 //   AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101; Adam: Kingma & Ba 2015, arXiv 1412.6980)
 //     m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-#include "layers/config/tensors.hpp"
+#include "layers/config/parametrization.hpp"
 #include "layers/kernels/buffer.hpp"
 
 enum class MuonScale { spectral, rms };
@@ -33,6 +33,14 @@ struct OptimizerOptions {
   MuonScale muon_scale = MuonScale::rms;
   PolarIteration polar = PolarIteration::newton_schulz;
 };
+
+// Return the weight decay and the epsilon of a tensor.
+inline float decay_of(const TensorSpec& spec, const OptimizerOptions& options) {
+  return spec.decay ? options.weight_decay * spec.decay_factor : 0;
+}
+inline float epsilon_of(const TensorSpec& spec, const OptimizerOptions& options) {
+  return options.eps * spec.epsilon_factor;
+}
 
 // Tensors are processed in strips of this many floats; a tensor's last strip may be shorter.
 inline constexpr size_t kStrip = 1 << 15;
@@ -82,6 +90,7 @@ struct Optimizer {
   size_t (*scratch)(const std::vector<TensorSpec>& table) = nullptr;  // floats that an update needs; null for none
   bool betas = false, epsilon = false, momentum = false, polar = false;  // the options that the update reads
   bool decays_gradient = false;  // the decay is a part of the gradient
+  StepRule rule = StepRule::sign;
 };
 extern const Optimizer kAdamW, kSgd, kLion;
 
@@ -91,6 +100,9 @@ inline constexpr const Optimizer* kAdamWAlone[] = {&kAdamW};
 
 // Sets the optimizer of each trained tensor, and the place of its state.
 void assign_optimizers(std::vector<TensorSpec>& table, Optimizers rows);
+
+// Sets the factors on learning rate, decay and epsilon of tensors that have an optimizer, as the parametrization says.
+void set_factors(std::vector<TensorSpec>& table, const Config& config, MuonScale scale);
 
 // Places the state of tensors that have an optimizer one after the other, from `begin` on. Returns the end.
 size_t place_state(std::vector<TensorSpec>& table, size_t begin = 0);

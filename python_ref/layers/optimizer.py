@@ -2,6 +2,7 @@
 Lion (arXiv 2302.06675), Adafactor (arXiv 1804.04235), Muon (Jordan et al. 2024) and NorMuon (arXiv 2510.05491) with
 cautious decay (arXiv 2510.12402)."""
 
+import parametrization
 import torch
 
 
@@ -13,6 +14,21 @@ def adamw(tensors, lr, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1):
         {"params": [t for t in tensors if t.dim() < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW([g for g in groups if g["params"]], lr=lr, betas=(beta1, beta2), eps=eps)
+
+
+def adamw_of(p, c, lr, beta1, beta2, eps, weight_decay):
+    """The same for a model's parameters by name, each with the factors of its parametrization."""
+    groups = [
+        {
+            "params": [t], "rate": parametrization.learning_rate(c, name, t.dim()),
+            "eps": eps * parametrization.epsilon(c, name, t.dim()),
+            "weight_decay": weight_decay * parametrization.weight_decay(c, name, t.dim()) if t.dim() >= 2 else 0.0,
+        }
+        for name, t in p.trained().items()
+    ]  # fmt: skip
+    adamw = torch.optim.AdamW(groups, lr=lr, betas=(beta1, beta2))
+    set_lr(adamw, lr)
+    return adamw
 
 
 def sgd(tensors, lr, momentum, nesterov, weight_decay):
@@ -158,7 +174,7 @@ TWINS = {"adamw": Adam, "sgd": Sgd, "lion": Lion, "adafactor": Adafactor, "muon"
 
 def set_lr(optimizer, lr):
     for group in optimizer.param_groups:
-        group["lr"] = lr
+        group["lr"] = lr * group.get("rate", 1.0)
 
 
 def clip(tensors, max_norm):

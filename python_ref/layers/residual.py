@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Callable, Optional, Tuple
 
+import parametrization
 from layers import norm, streams
 
 
@@ -144,10 +145,14 @@ PLACEMENTS = {
 ALIASES = {"post-ln": "post", "pre-ln": "pre", "peri": "sandwich", "olmo2": "reordered"}
 
 
+def block_of_base(c, name):
+    return parametrization.base_layer(c, int(name.split(".")[1]))
+
+
 def at(c, name):
     """The placement of a branch such as "block.3.attention", or of what is in it."""
-    _, layer, branch = name.split(".")[:3]
-    if c.placement == "hybridnorm-star" and layer == "0":
+    branch = name.split(".")[2]
+    if c.placement == "hybridnorm-star" and block_of_base(c, name) == 0:
         return PLACEMENTS["pre"]
     if c.placement.startswith("hybridnorm"):
         return PLACEMENTS["none" if branch == "ffn" else "post"]
@@ -157,7 +162,7 @@ def at(c, name):
         return PLACEMENTS["pre"]
     if c.placement != "mix-ln":
         return PLACEMENTS[c.placement]
-    return PLACEMENTS["post" if int(name.split(".")[1]) < math.floor(c.mix_fraction * c.layers) else "pre"]
+    return PLACEMENTS["post" if block_of_base(c, name) < math.floor(c.mix_fraction * c.depths.layers) else "pre"]
 
 
 def norm_rows(name, c, part, width=None):
@@ -217,4 +222,4 @@ def apply(p, c, name, x, branch, bottom=None):
     if rule:
         mix = streams.mhc if rule == "mhc" else lambda *rest: streams.hyper(*rest, rule)
         return mix(p, c, f"{name}.streams", x, lambda u: F(n("norm_in", u)))
-    return placement.formula(x, F, n, c.skip_scale, 1 + int(name.split(".")[1]), g)
+    return placement.formula(x, F, n, c.skip_scale, 1 + block_of_base(c, name), g)

@@ -32,17 +32,14 @@ ConfigField key(const char* name, T Config::*member, std::optional<T> absent = {
 }
 
 // A factor that a file may leave out.
-template <class T>
-ConfigField factor(const char* name, T Config::*member) {
+ConfigField factor(const char* name, std::optional<double> Config::*member) {
   return {[=](Config& c, const json& keys) {
             float value = 1;
             if (!keys.contains(name)) return;
             set_member(value, name, keys.at(name));
             c.*member = value;
           },
-          [=](json& keys, const Config& c) {
-            keys[name] = static_cast<float>(std::optional<double>(c.*member).value());
-          }};
+          [=](json& keys, const Config& c) { keys[name] = static_cast<float>(*(c.*member)); }};
 }
 
 // Granite's logits are divided by this key.

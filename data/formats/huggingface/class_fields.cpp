@@ -18,9 +18,6 @@ namespace {
 
 constexpr const char* kObjective = "train_gpt_objective";
 
-double double_of(double x) { return x; }
-double double_of(const std::optional<double>& x) { return *x; }
-
 bool flag_value(const json& file, const char* key, bool absent) {
   if (!file.contains(key)) return absent;
   if (!file.at(key).is_boolean()) refuse_key(key, "is not true or false");
@@ -64,13 +61,12 @@ ConfigField written(const char* key, int Config::*member) {
 }
 
 // A factor that a model always has.
-template <class T>
-ConfigField factor(const char* key, T Config::*member, double absent) {
+ConfigField factor(const char* key, std::optional<double> Config::*member, double absent) {
   return {[=](Config& c, const json& file) {
             const json value = value_at(file, key);
             c.*member = static_cast<float>(value.is_null() ? absent : number_value(key, value));
           },
-          [=](json& file, const Config& c) { file[key] = shortest(static_cast<float>(double_of(c.*member))); }};
+          [=](json& file, const Config& c) { file[key] = shortest(static_cast<float>(*(c.*member))); }};
 }
 
 // What the logits are divided by.

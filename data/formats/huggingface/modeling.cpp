@@ -9,6 +9,7 @@
 #include "data/files/json.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"
+#include "layers/config/base_model.hpp"
 #include "layers/config/fields.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/embedding/position.hpp"
@@ -102,7 +103,7 @@ void write_stack(json& file, const Config& c) {
     const Placement& row = placement_at(c, l, "attention");
     file["norms"].push_back(norms_of(row));
     file["ffn_norms"].push_back(norms_of(placement_at(c, l, "ffn")));
-    file["in_scales"].push_back(shortest(static_cast<float>(row.in_scale(l))));
+    file["in_scales"].push_back(shortest(static_cast<float>(row.in_scale(base_layer(c, l)))));
     file["windows"].push_back(c.window_of(l));
   }
   for (int l = 0; c.crosses() && l < c.n_layer; ++l)

@@ -1,4 +1,5 @@
 #include "dev/exercise/check.hpp"
+#include "layers/config/base_model.cpp"
 #include "layers/config/enum_names.cpp"
 #include "layers/config/placements.cpp"
 

@@ -1,0 +1,72 @@
+"""How a model depends on its width and depth, compared with a base model.
+
+mup: Yang et al. 2022, arXiv 2203.03466, table 8; completep: Dey et al. 2025, arXiv 2505.01618, table 1 with α = 1, and
+for Adam's epsilon Mlodozeniec et al. 2025, arXiv 2512.22382, table 1. What these tables lack (norms after the sum,
+numbers per head) is derived in layers/config/README.md. Factors are of AdamW.
+"""
+
+
+def m_n(c):
+    """The width ratio"""
+    return 1.0 if c.parametrization == "sp" else c.channels / c.base_channels
+
+
+def m_l(c):
+    """The depth ratio"""
+    return c.layers / c.base_layers if c.parametrization == "completep" else 1.0
+
+
+def m_d(c):
+    """The ratio of the head sizes: heads may grow in number or in size."""
+    return 1.0 if c.parametrization == "sp" else m_n(c) * c.base_heads / c.heads
+
+
+def logits(c):
+    return 1 / m_n(c)
+
+
+def branch(c):
+    return 1 / m_l(c)
+
+
+def scores(c):
+    """1/√D becomes √D₀/D, D₀ the head size of the base model."""
+    return m_d(c) ** -0.5
+
+
+def base_layer(c, layer):
+    """The block of the base model at the relative depth of block `layer`."""
+    return layer * c.base_layers // c.layers if c.parametrization == "completep" else layer
+
+
+def learning_rate(c, name, dims):
+    if "norm_sum." in name or name.endswith(("stream_mix.own", "stream_mix.first")):
+        return 1 / m_l(c)  # acts on the whole stream in each block
+    if dims == 2 and not name.startswith(("embedding.", "relative.", "head.weight")):
+        return 1 / m_n(c)
+    if c.norm == "scalenorm" and name.endswith(".gain") and "norm" in name:
+        return m_n(c) ** 0.5  # the gain is √C
+    return 1.0
+
+
+def weight_decay(c, name, dims):
+    """Table 1: λ·m_N for hidden weights, so that lr·λ stays."""
+    return 1 / learning_rate(c, name, dims)
+
+
+def epsilon(c, name, dims):
+    """As the gradient: 1/m_N in what is as wide as the stream, 1/m_L behind the factor of a branch."""
+    part = name.split(".", 2)[2] if name.startswith("block.") else name
+    depth = m_l(c) if part != name and "norm_sum." not in part and not part.startswith("stream_mix.") else 1.0
+    heads = c.heads / c.base_heads if c.parametrization != "sp" else 1.0
+    if part.startswith("relative.") or part.endswith((".sinks", "head_scale.gain")):
+        width = heads
+    elif part == "head.bias" or "router." in part or part.endswith((".alpha", ".shift", ".own", ".first", ".scale")):
+        width = 1.0
+    elif c.norm == "scalenorm" and part.endswith(".gain") and "norm" in part:
+        width = m_n(c) ** 0.5
+    elif c.qk_norm in ("head", "qkv") and any(f".{x}_norm." in part for x in "qkv"):
+        width = m_d(c)
+    else:
+        width = m_n(c)
+    return 1 / (width * depth)

@@ -1,0 +1,385 @@
+// The table of parametrizations, and coordinate checks of its factors.
+
+#include <algorithm>
+#include <functional>
+
+#include "layers/config/fields.hpp"
+#include "layers/config/placements.hpp"
+#include "layers/training/coordinates.hpp"
+#include "layers/training/run_optimizer.hpp"
+#include "message.hpp"
+#include "random_model.hpp"
+
+namespace {
+
+constexpr int B = 4, T = 24, V = 61, kTokens = 7, kSteps = 10;
+constexpr uint64_t kSeeds = 3;
+
+Config small(Parametrization kind, int channels = 32, int layers = 2) {
+  Config c;
+  c.parametrization = kind, c.base_channels = 32, c.base_layers = 2;
+  c.channels = channels, c.n_layer = layers, c.n_head = 2, c.context = T, c.vocab_size = V;
+  c.embedding_norm = true, c.bias = false;
+  return c;
+}
+
+// What a coordinate check trains. Output matrices, or the gains of their norms, start at 0: what random ones put out is
+// part of the change, and falls as the root of the size (layers/config/README.md).
+struct Setting {
+  const char* name;
+  const char* optimizer = "adamw";
+  double lr = 2e-3;
+  std::function<void(Config&)> change = {};
+  std::function<void(OptimizerOptions&)> options = {};
+  bool logits = true;  // false: they are mostly those of random weights, which fall as the root of the width
+};
+
+StepOptions step_options(const Setting& setting) {
+  const RunOptimizer& row = run_optimizer(setting.optimizer);
+  StepOptions o;
+  o.clip = 0;
+  o.optimizer.beta2 = row.beta2, o.optimizer.momentum = row.momentum, o.optimizer.nesterov = row.nesterov;
+  o.optimizer.weight_decay = 0;
+  if (setting.options) setting.options(o.optimizer);
+  return o;
+}
+
+// Sequences of a few tokens, in which each decides the next one up to a coin toss.
+MicroBatches batch_of_step(int64_t step) {
+  const auto numbers = std::make_shared<std::vector<int>>(2 * B * T);
+  const std::vector<int> coins = random_ints(size_t(B) * (T + 1), 100 + uint64_t(step), V);
+  for (int b = 0; b < B; ++b) {
+    int token = coins[size_t(b) * (T + 1)] % kTokens;
+    for (int t = 0; t < T; ++t) {
+      (*numbers)[size_t(b) * T + t] = token;
+      token = (3 * token + coins[size_t(b) * (T + 1) + t + 1] % 2) % kTokens;
+      (*numbers)[size_t(B + b) * T + t] = token;
+    }
+  }
+  return micro_batches({numbers->data(), numbers->data() + size_t(B) * T, B, T}, 1, numbers);
+}
+
+Model parametrized(const Config& config, const Setting& setting, uint64_t seed = 3) {
+  Model model(config);
+  const RunOptimizer& row = run_optimizer(setting.optimizer);
+  assign_optimizers(model.table, row.rows);
+  set_factors(model.table, model.config, step_options(setting).optimizer.muon_scale);
+  initialize(model, seed);
+  for (const TensorSpec& spec : model.table)
+    if (spec.part.ends_with(".norm_out.gain")) std::fill_n(model.weights.get() + spec.offset, spec.size(), 0.f);
+  return model;
+}
+
+std::vector<Change> last_changes(Config config, const Setting& setting, uint64_t seed) {
+  config.zero_init = true;
+  if (setting.change) setting.change(config);
+  StepFunctions functions = kFastStep;
+  functions.optimizers = run_optimizer(setting.optimizer).rows;
+  TrainingState state(parametrized(config, setting, seed), B, T, functions);
+  return changes_by_step(state, {kSteps, setting.lr, step_options(setting), batch_of_step}).back();
+}
+
+struct Slopes {
+  double parts[std::size(kCheckedParts)] = {};
+  double largest() const {
+    double most = 0;
+    for (const double slope : parts) most = std::max(most, std::isnan(slope) ? INFINITY : std::fabs(slope));
+    return most;
+  }
+  std::string text() const {
+    std::string s;
+    for (size_t i = 0; i < std::size(kCheckedParts); ++i)
+      s += std::string(kCheckedParts[i]) + " " + std::to_string(parts[i]) + "  ";
+    return s;
+  }
+};
+
+// The exponents of the size with which the changes after the last step grow. Blocks differ by their random weights, so
+// few of them need several seeds.
+Slopes slopes_of(const Setting& setting, const std::vector<int>& sizes, const std::function<Config(int)>& model) {
+  std::vector<std::pair<double, double>> points[std::size(kCheckedParts)];
+  for (const int size : sizes)
+    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      const std::vector<Change> changes = last_changes(model(size), setting, seed);
+      for (size_t part = 0; part < std::size(kCheckedParts); ++part)
+        points[part].emplace_back(size, size_of_change(changes, kCheckedParts[part]));
+    }
+  Slopes slopes;
+  for (size_t part = 0; part < std::size(kCheckedParts); ++part) slopes.parts[part] = log_log_slope(points[part]);
+  return slopes;
+}
+
+// The first of the sizes is that of the base model.
+Slopes slopes_in_width(const Setting& setting, Parametrization kind = Parametrization::mup,
+                       const std::vector<int>& widths = {32, 64, 128}) {
+  return slopes_of(setting, widths, [&](int width) {
+    Config c = small(kind, width);
+    c.base_channels = widths[0];
+    return c;
+  });
+}
+Slopes slopes_in_depth(const Setting& setting, Parametrization kind = Parametrization::completep) {
+  const std::vector<int> depths = {2, 4, 8, 16};
+  return slopes_of(setting, depths, [&](int depth) {
+    Config c = small(kind, 32, depth);
+    c.base_layers = depths[0];
+    return c;
+  });
+}
+
+// An epsilon far above the gradients, so that a step of AdamW is g/ε.
+void large_epsilon(OptimizerOptions& o) { o.eps = 1; }
+// Decay that changes the weights more than their gradients do.
+void strong_decay(OptimizerOptions& o) { o.weight_decay = 3000; }
+void random_outputs(Config& c) { c.zero_init = false; }
+
+// Tensors of every kind.
+void all_of_attention(Config& c) {
+  c.tied = false, c.bias = c.head_bias = true, c.position = Position::relative, c.qk_norm = QkNormKind::head;
+  c.attention_sinks = true, c.head_scale = true, c.output_gate = OutputGate::headwise;
+  c.value_residual = ValueResidual::learned;
+}
+// All experts work for each token: which ones a router chooses is not continuous.
+void mixture(Config& c) { c.experts = c.experts_per_token = 3, c.router_logit_bias = true; }
+void biases(Config& c) { c.bias = c.head_bias = true; }
+void scalenorm(Config& c) { c.norm = NormKind::scalenorm; }
+void derf(Config& c) { c.norm = NormKind::derf, c.bias = true; }
+
+const Setting kSettings[] = {
+    {.name = "adamw", .lr = 4e-3},
+    {.name = "adamw, large epsilon", .lr = .5, .options = large_epsilon},
+    {.name = "adamw, strong decay", .lr = 1e-5, .change = random_outputs, .options = strong_decay, .logits = false},
+    {.name = "sgd", .optimizer = "sgd", .lr = .05},
+    {.name = "muon", .optimizer = "muon"},
+    {.name = "biases, sgd", .optimizer = "sgd", .lr = .1, .change = biases},
+    {.name = "all of attention", .change = all_of_attention},
+    {.name = "all of attention, sgd", .optimizer = "sgd", .lr = .3, .change = all_of_attention},
+};
+const Setting kMoreSettings[] = {
+    {.name = "biases", .lr = 4e-3, .change = biases},
+    {.name = "lion", .optimizer = "lion", .lr = 3e-3},
+    {.name = "muon, spectral", .optimizer = "muon",
+     .options = [](OptimizerOptions& o) { o.muon_scale = MuonScale::spectral; }},
+    {.name = "normuon", .optimizer = "normuon"},
+    {.name = "adafactor", .optimizer = "adafactor", .lr = .1, .change = random_outputs},
+    {.name = "all of attention, muon", .optimizer = "muon", .change = all_of_attention},
+    {.name = "mixture", .lr = 4e-3, .change = mixture},
+    {.name = "mixture, sgd", .optimizer = "sgd", .lr = .05, .change = mixture},
+    {.name = "scalenorm", .lr = 4e-3, .change = scalenorm},
+    {.name = "scalenorm, sgd", .optimizer = "sgd", .lr = .05, .change = scalenorm},
+    {.name = "derf", .lr = 1e-3, .change = derf},
+};
+
+}  // namespace
+
+namespace {
+
+constexpr double kFlat = .1;  // measured: at most .091
+
+void check_flat(const std::string& name, const Slopes& slopes, bool of_logits = true) {
+  INFO(name << ": " << slopes.text());
+  for (size_t part = 0; part < std::size(kCheckedParts); ++part)
+    if (of_logits || kCheckedParts[part] != std::string("logits")) CHECK(std::fabs(slopes.parts[part]) <= kFlat);
+}
+
+}  // namespace
+
+TEST_CASE("under mup and completep changes do not depend on the width", "[parametrization][coordinates]") {
+  for (const Setting& setting : kSettings) check_flat(setting.name, slopes_in_width(setting), setting.logits);
+  check_flat("completep", slopes_in_width(kSettings[0], Parametrization::completep));
+}
+
+TEST_CASE("under completep changes do not depend on the depth", "[parametrization][coordinates]") {
+  for (const Setting& setting : kSettings) check_flat(setting.name, slopes_in_depth(setting), setting.logits);
+}
+
+TEST_CASE("changes depend on neither with other optimizers and norms", "[parametrization][coordinates][nightly]") {
+  for (const Setting& setting : kMoreSettings) {
+    check_flat(setting.name, slopes_in_width(setting));
+    check_flat(setting.name, slopes_in_depth(setting));
+  }
+}
+
+namespace {
+
+Setting of_placement(const Placement& row, double lr) {
+  return {.name = row.name, .lr = lr, .change = [&row](Config& c) {
+            c.placement = row.name, c.zero_init = !row.norm_out && row.gain != LearnedGain::block;
+          }};
+}
+
+}  // namespace
+
+TEST_CASE("under completep changes do not depend on the depth with any placement", "[parametrization][coordinates]") {
+  for (const Placement& row : placements())
+    if (row.depth != DepthRule::none) check_flat(row.name, slopes_in_depth(of_placement(row, 5e-4)));
+}
+
+TEST_CASE("under mup changes do not depend on the width with any placement",
+          "[parametrization][coordinates][nightly]") {
+  for (const Placement& row : placements()) {
+    const double lr = row.norm_in || row.norm_out || row.norm_sum ? 3e-3 : 4e-3;
+    check_flat(row.name, slopes_in_width(of_placement(row, lr), Parametrization::mup, {64, 128, 256}));
+  }
+}
+
+TEST_CASE("the standard parametrization fails the coordinate check", "[parametrization][coordinates]") {
+  CHECK(slopes_in_width(kSettings[0], Parametrization::sp).largest() > .5);
+  CHECK(slopes_in_depth(kSettings[0], Parametrization::sp).largest() > .4);
+  CHECK(slopes_in_depth(kSettings[0], Parametrization::mup).largest() > .4);  // it has no rule for the depth
+}
+
+namespace {
+
+constexpr Parametrization kScaled[] = {Parametrization::mup, Parametrization::completep};
+
+bool is_derived(const Placement& row, Parametrization kind) {
+  return kind != Parametrization::completep || row.depth != DepthRule::none;
+}
+
+std::vector<float> trained(const Config& config) {
+  const Setting setting{.name = "adamw", .options = [](OptimizerOptions& o) { o.weight_decay = .1f; }};
+  TrainingState state(parametrized(config, setting), B, T);
+  for (int step = 0; step < 3; ++step) training_step(state, batch_of_step(step), step_options(setting), step, 1e-3);
+  return {state.model.weights.get(), state.model.weights.get() + state.model.floats};
+}
+
+}  // namespace
+
+TEST_CASE("with the sizes of the base model all parametrizations are the same to the bit", "[parametrization]") {
+  for (const Placement& row : placements()) {
+    INFO(row.name);
+    Config c = small(Parametrization::sp);
+    c.placement = row.name, c.experts = 3, c.head_bias = true;
+    const std::vector<float> standard = trained(c);
+    for (const Parametrization kind : kScaled) {
+      if (!is_derived(row, kind)) continue;
+      c.parametrization = kind;
+      CHECK(same_bits(trained(c), standard));
+    }
+  }
+}
+
+TEST_CASE("factors of tensors", "[parametrization]") {
+  struct Row {
+    const char* name;
+    double start, rate, epsilon;
+  };
+  Config c = small(Parametrization::completep, 128, 6);  // m = 4, l = 3
+  c.n_head = 4, c.base_heads = 2;                        // h = 2
+  c.placement = "mix-ln", c.mix_fraction = .5, c.tied = false, c.head_bias = true, c.qk_norm = QkNormKind::head;
+  c.attention_sinks = true, c.head_scale = true, c.output_gate = OutputGate::headwise, c.experts = 2;
+  c.router_logit_bias = true, c.position = Position::relative, c.stream_mix = true, c.token_types = 2;
+  c.value_residual = ValueResidual::learned;
+  const double m = 4, l = 3, h = 2;
+  const Model model(c);
+  for (const Row& row : {Row{"embedding.token.weight", 1, 1, 1 / m},
+                         {"embedding.token_type.weight", 1, 1, 1 / m},
+                         {"relative.weight", 1, 1, 1 / h},
+                         {"block.0.stream_mix.own", 1, 1 / l, 1},
+                         {"block.0.attention.q.weight", 1 / std::sqrt(m), 1 / m, 1 / (m * l)},
+                         {"block.0.attention.q.bias", 1, 1, 1 / (m * l)},
+                         {"block.0.attention.q_norm.gain", 1, 1, h / (m * l)},
+                         {"block.0.attention.output_gate.weight", std::sqrt(h) / m, 1 / m, 1 / (h * l)},
+                         {"block.0.attention.output_gate.bias", 1, 1, 1 / (h * l)},
+                         {"block.0.attention.sinks", 1, 1, 1 / (h * l)},
+                         {"block.0.attention.head_scale.gain", 1, 1, 1 / (h * l)},
+                         {"block.0.attention.norm_sum.gain", 1, 1 / l, 1 / m},
+                         {"block.0.attention.norm_sum.bias", 1, 1 / l, 1 / m},
+                         {"block.1.attention.value_mix.own", 1, 1, 1 / l},
+                         {"block.0.ffn.router.weight", 1 / m, 1 / m, 1 / l},
+                         {"block.0.ffn.router.bias", 1, 1, 1 / l},
+                         {"block.0.ffn.expert.1.down.weight", 1 / std::sqrt(m), 1 / m, 1 / (m * l)},
+                         {"block.5.ffn.norm_in.gain", 1, 1, 1 / (m * l)},
+                         {"final_norm.gain", 1, 1, 1 / m},
+                         {"head.weight", 1, 1, 1 / m},
+                         {"head.bias", 1, 1, 1}}) {
+    INFO(row.name);
+    const auto spec = std::ranges::find(model.table, row.name, &TensorSpec::name);
+    REQUIRE(spec != model.table.end());
+    const TensorFactors got = tensor_factors(*spec, model.config, StepRule::sign);
+    CHECK(got.start == Approx(row.start));
+    CHECK(got.rate == Approx(row.rate));
+    CHECK(got.decay == Approx(1 / row.rate));
+    CHECK(got.epsilon == Approx(row.epsilon));
+  }
+  CHECK(*model.config.logit_scale == Approx(1 / m));
+  CHECK(*model.config.branch_scale == Approx(1 / l));
+  CHECK(*model.config.attention_scale == Approx(std::sqrt(16.) / 32));  // √D₀/D
+}
+
+TEST_CASE("initial weights have the factors of their tensors, times what the base model draws", "[parametrization]") {
+  for (const char* placement : {"pre", "deepnorm", "sub-ln", "b2t"}) {
+    INFO(placement);
+    Config c = small(Parametrization::sp);
+    c.placement = placement;
+    const Model base(c);
+    const Config large = small(Parametrization::completep, 128, 6);
+    c.parametrization = large.parametrization, c.channels = large.channels, c.n_layer = large.n_layer;
+    const Model model(c);
+    for (const TensorSpec& spec : base.table) {
+      INFO(spec.name);
+      const auto same = std::ranges::find(model.table, spec.name, &TensorSpec::name);
+      REQUIRE(same != model.table.end());
+      const bool hidden = !is_vector(spec) && spec.layer != kOutside;
+      CHECK(double(same->start.deviation) == Approx(double(spec.start.deviation) * (hidden ? .5 : 1)));
+    }
+    CHECK(*model.config.skip_scale == *base.config.skip_scale);
+  }
+}
+
+TEST_CASE("options that are given keep their values", "[parametrization]") {
+  Config c = small(Parametrization::completep, 128, 6);
+  c.logit_scale = 3, c.branch_scale = 5, c.attention_scale = 7, c.skip_scale = 9;
+  const Config closed = resolve(c);
+  CHECK(*closed.logit_scale == 3);
+  CHECK(*closed.branch_scale == 5);
+  CHECK(*closed.attention_scale == 7);
+  CHECK(*closed.skip_scale == 9);
+}
+
+TEST_CASE("a block has the constants of the base block at its relative depth", "[parametrization]") {
+  Config c = small(Parametrization::completep, 32, 6);
+  c.base_layers = 3;
+  for (const char* placement : {"lns", "hybridnorm-star"}) {
+    c.placement = placement;
+    const Model model(c);
+    for (int l = 0; l < 6; ++l) {
+      CHECK(double(model.p.blocks[l].attention.in_scale) ==
+            Approx(placement == std::string("lns") ? 1 / std::sqrt(l / 2 + 1.) : 1));
+      if (placement != std::string("lns")) CHECK(model.p.blocks[l].attention.norm_in.present() == (l < 2));
+    }
+  }
+}
+
+TEST_CASE("completep computes what Keel's own factor does", "[parametrization]") {
+  Config c = small(Parametrization::sp, 32, 6);
+  c.placement = "keel", c.norm_eps = 0;
+  const Model own = random_model(c);
+  c.parametrization = Parametrization::completep;
+  const Model scaled = random_model(c);
+  REQUIRE(*own.config.skip_scale == 12);
+  REQUIRE(*scaled.config.skip_scale == 4);
+  const std::vector<int> tokens = random_ints(B * T, 1, V);
+  const auto logits_of = [&](const Model& model) {
+    std::vector<float> logits(size_t(B) * T * V);
+    batch_logits(logits.data(), model, allocate_activations(model.config, B, T, false), {tokens.data(), nullptr, B, T});
+    return logits;
+  };
+  check_close("parametrization/keel/logits", logits_of(scaled), widen(logits_of(own)), 1e-5);
+}
+
+TEST_CASE("parametrizations without a rule are refused in one line", "[parametrization]") {
+  const auto refusal = [](const std::function<void(Config&)>& change) {
+    Config c = small(Parametrization::completep);
+    change(c);
+    return message_of<std::invalid_argument>([&] { resolve(c); });
+  };
+  CHECK(contains(refusal([](Config& c) { c.base_channels = 0; }), "base-channels, the width at which"));
+  CHECK(contains(refusal([](Config& c) { c.base_layers = 0; }), "base-layers, the depth at which"));
+  for (const char* placement : {"hyper", "hyper-static", "mhc"})
+    CHECK(contains(refusal([&](Config& c) { c.placement = placement; }), "choose mup, or another placement"));
+  CHECK(contains(refusal([](Config& c) { c.lora_rank = 2; }), "no rule for adapters"));
+  CHECK(contains(refusal([](Config& c) { c.embedding_channels = 8; }), "narrower than the stream"));
+  CHECK(contains(refusal([](Config& c) { c.encoder_layers = 2, c.objective = Objective::pairs; }), "cross attention"));
+}
