@@ -7,8 +7,8 @@
 #include "layers/config/placements.hpp"
 #include "layers/training/coordinates.hpp"
 #include "layers/training/run_optimizer.hpp"
+#include "check.hpp"
 #include "message.hpp"
-#include "random_model.hpp"
 
 namespace {
 
@@ -270,7 +270,7 @@ TEST_CASE("factors of tensors", "[parametrization]") {
   c.placement = "mix-ln", c.mix_fraction = .5, c.tied = false, c.head_bias = true, c.qk_norm = QkNormKind::head;
   c.attention_sinks = true, c.head_scale = true, c.output_gate = OutputGate::headwise, c.experts = 2;
   c.router_logit_bias = true, c.position = Position::relative, c.stream_mix = true, c.token_types = 2;
-  c.value_residual = ValueResidual::learned;
+  c.value_residual = ValueResidual::learned, c.bias = true;
   const double m = 4, l = 3, h = 2;
   const Model model(c);
   for (const Row& row : {Row{"embedding.token.weight", 1, 1, 1 / m},
@@ -355,9 +355,10 @@ TEST_CASE("a block has the constants of the base block at its relative depth", "
 TEST_CASE("completep computes what Keel's own factor does", "[parametrization]") {
   Config c = small(Parametrization::sp, 32, 6);
   c.placement = "keel", c.norm_eps = 0;
-  const Model own = random_model(c);
+  Model own(c);
   c.parametrization = Parametrization::completep;
-  const Model scaled = random_model(c);
+  Model scaled(c);
+  for (Model* model : {&own, &scaled}) initialize(*model, 3);
   REQUIRE(*own.config.skip_scale == 12);
   REQUIRE(*scaled.config.skip_scale == 4);
   const std::vector<int> tokens = random_ints(B * T, 1, V);
