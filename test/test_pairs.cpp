@@ -176,6 +176,40 @@ TEST_CASE("with two tokens around documents, one begins targets and the other en
   CHECK(row.targets[target.size()] == kIgnore);
 }
 
+// BART's tokenizer makes "<s> ... </s>" of a text, and its decoder begins with </s>.
+TEST_CASE("if a tokenizer begins texts with a token that does not begin targets, sources and targets have it",
+          "[pairs]") {
+  const Folder f;
+  f.write("p.tsv", "ab\tcd\n");
+  const Dataset other = load(f, "p.tsv", 16, Packing::padded, 0, "test/reference/pieces/llama2.model");
+  const Tokenizer& bart = other.tokenizer;  // its <s> and </s> are 1 and 2
+  const DocumentTokens around = tokens_around_pairs(bart, "</s>");
+  CHECK(around.start() == Ints{2, 1});
+  CHECK(around.last == 2);
+  CHECK(tokens_around_pairs(bart, "<s>").start() == Ints{1});
+  TextOptions options;
+  options.reads_pairs = true;
+  options.packing = Packing::padded;
+  options.data = {f.path("p.tsv")};
+  options.separator = "</s>";
+  options.val_fraction = 0;
+  const Dataset data = load_dataset(options, &bart, 16);
+  const RowBatch row = fill_rows(data, data.rows, 0, 1, 16);
+  const auto around_text = [&](Ints before, const std::string& text, Ints after) {
+    for (const uint32_t token : bart.encode(text)) before.push_back(static_cast<int>(token));
+    before.insert(before.end(), after.begin(), after.end());
+    return before;
+  };
+  const Ints source = around_text({1}, "ab", {2}), read = around_text({2, 1}, "cd", {}),
+             target = around_text({1}, "cd", {2});
+  CHECK(Ints(row.encoder.tokens.begin(), row.encoder.tokens.begin() + source.size()) == source);
+  CHECK(row.encoder.to[0] == static_cast<int>(source.size()));
+  CHECK(Ints(row.tokens.begin(), row.tokens.begin() + read.size()) == read);
+  CHECK(Ints(row.targets.begin(), row.targets.begin() + target.size()) == target);
+  CHECK(row.targets[target.size()] == kIgnore);
+  CHECK(source_tokens(bart, "ab", around, 16, {}) == source);
+}
+
 TEST_CASE("a row has room for the sources and for the targets of its pairs", "[pairs]") {
   std::vector<TokenWindow> windows;
   size_t targets = 0, sources = 0;

@@ -17,7 +17,7 @@ std::string target_of(const Model& model, const Dataset& data, const std::vector
   const Generation how{.length = model.config.context, .sampling = {.temperature = 0}, .around = data.around,
                        .stopped = interrupted, .within_context = true, .source = source};
   std::string text;
-  const Generated result = generate_text(model, data.tokenizer, std::vector{data.around.first}, how,
+  const Generated result = generate_text(model, data.tokenizer, data.around.start(), how,
                                          [&](const std::string& piece) { text += piece; });
   return result.end == std::string_view("document") ? text : "";
 }

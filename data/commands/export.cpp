@@ -73,7 +73,10 @@ void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {
 // Returns the tokenizer with the token that `sample` puts before a prompt as its begin(), or without begin().
 Tokenizer exported_tokenizer(const CheckpointHeader& header) {
   const Tokenizer& tokenizer = header.tokenizer;
-  if (header.options.config.crosses()) return tokenizer.without_begin();  // nothing comes before a source
+  if (header.options.config.crosses()) {
+    const bool begins = tokens_around_pairs(tokenizer, header.options.separator).begin >= 0;
+    return begins ? tokenizer : tokenizer.without_begin();  // what comes before a source
+  }
   const int first = tokenizer.special(header.options.separator);
   if (header.options.begin_contexts()) return tokenizer.with_begin(first);
   return first == tokenizer.begin() ? tokenizer : tokenizer.without_begin();

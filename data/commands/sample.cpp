@@ -160,7 +160,7 @@ std::vector<int> read(Session& session, const std::string& prompt) {
   if (session.trained.model.config.crosses()) {
     session.how.source = source_tokens(tokenizer, prompt, session.how.around, session.trained.model.config.context,
                                        session.spans());
-    return {session.how.around.first};
+    return session.how.around.start();
   }
   return session.chat ? tokens_of(session, {{"user", prompt}}) : prompt_tokens(tokenizer, prompt, session.how);
 }

@@ -35,6 +35,7 @@ std::vector<int> source_tokens(const Tokenizer& tokenizer, const std::string& te
                                int context, const Spans& spans) {
   if (text.empty()) throw std::runtime_error("there is no source text to read: add --prompt 'a text'");
   std::vector<int> tokens;
+  if (around.begin >= 0) tokens.push_back(around.begin);
   for (size_t at = 0; at < text.size();) {
     const auto [end, sentinel] = next_sentinel(tokenizer, text, at, spans);
     const std::vector<uint32_t> encoded = tokenizer.encode(text.substr(at, end - at));

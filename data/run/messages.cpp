@@ -187,7 +187,7 @@ std::string targets_of(const Trainer& t) {
     const Generation how{.length = t.sample_length(), .sampling = {.temperature = 0}, .around = t.data.around,
                          .activations = &t.activations, .within_context = true, .source = source};
     text += (text.empty() ? "" : "\n") + text_of(tokenizer, source) + "\n  ";
-    generate_text(t.model, tokenizer, std::vector{t.data.around.first}, how,
+    generate_text(t.model, tokenizer, t.data.around.start(), how,
                   [&](const std::string& piece) { text += piece; });
   }
   return text;

@@ -61,11 +61,12 @@ struct Encoded {
   // Adds whole documents.
   void add(const Tokenizer& tokenizer, const DocumentTokens& around, std::string_view text,
            std::span<const TextSpan> parts, Unknown how) {
-    const auto [before, after] = around;
+    const int before = around.first, after = around.last;
     for (size_t i = 0; i < parts.size() && !error;) {
       if (parts[i].is_first) {
-        lengths.push_back(before == after ? 1 : 2);  // the tokens around it, of which neighbors share one
+        lengths.push_back((before == after ? 1 : 2) + (around.begin >= 0));  // neighbors may share one token
         if (before != after) add(before, false);
+        if (around.begin >= 0) add(around.begin, parts[i].counts);
       }
       const size_t size = tokens.size(), end = end_of_joined(parts, i);
       try {

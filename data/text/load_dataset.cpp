@@ -353,6 +353,8 @@ bool needs_separator(const Dataset& data, const TextOptions& options, const Sour
 // Sets the tokens around documents.
 void set_separator(Dataset& data, const std::string& name) {
   data.around = data.has_sources ? tokens_around_pairs(data.tokenizer, name) : data.tokenizer.around(name);
+  if (data.spans.on() && data.around.begin >= 0)
+    throw std::runtime_error("--objective span has no place for the token with which this tokenizer begins each text");
   if (data.around.first >= 0 || (data.packing == Packing::stream && !data.has_sources)) return;
   throw std::runtime_error("the tokenizer has no special token that ends a document: name one with "
                            "--document-separator, or read all documents as one with --packing stream");

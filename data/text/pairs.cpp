@@ -91,5 +91,7 @@ DocumentTokens tokens_around_pairs(const Tokenizer& tokenizer, const std::string
   const bool pads = separator.empty() || separator == kPadding;
   if (pads && tokenizer.begin() < 0 && tokenizer.end() >= 0 && std::ranges::find(names, kPadding) != names.end())
     return {tokenizer.special(kPadding), tokenizer.end()};
-  return tokenizer.around(separator);
+  DocumentTokens around = tokenizer.around(separator);
+  if (tokenizer.begin() != around.first) around.begin = tokenizer.begin();
+  return around;
 }

@@ -22,5 +22,6 @@ std::vector<TextSpan> append_pairs(std::string& text, std::string_view file, con
 
 // The tokens of pairs: a source is its tokens and `last`. A target begins with `first`, which is read only, and ends
 // with `last`, which counts. This function alone decides which tokens they are: those around a document. If nothing
-// begins a text, as in T5's tokenizer, and the separator is open or <pad>, a target begins with <pad>.
+// begins a text, as in T5's tokenizer, and the separator is open or <pad>, a target begins with <pad>. If the tokenizer
+// begins texts with another token than `first`, as BART's does, that token comes before a source, and after `first`.
 DocumentTokens tokens_around_pairs(const Tokenizer& tokenizer, const std::string& separator);

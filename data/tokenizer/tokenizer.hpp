@@ -23,6 +23,10 @@ constexpr size_t kLargestTokenizer = 1 << 28;  // bytes; a tokenizer.json with 2
 // The special tokens around a document. -1: none.
 struct DocumentTokens {
   int first = -1, last = -1;  // equal if one token separates neighbors
+  int begin = -1;             // one more token after `first`, and before a source
+
+  // The tokens that are read before a document's first token is predicted.
+  std::vector<int> start() const { return begin < 0 ? std::vector{first} : std::vector{first, begin}; }
 };
 
 constexpr const char* kEndOfText = "<|endoftext|>";  // GPT-2's token between documents
