@@ -308,6 +308,17 @@ TEST_CASE("factors of tensors", "[parametrization]") {
   CHECK(*model.config.attention_scale == Approx(std::sqrt(16.) / 32));  // √D₀/D
 }
 
+TEST_CASE("factors of ScaleNorm's gain, which starts at the root of the width", "[parametrization]") {
+  Config c = small(Parametrization::mup, 128);  // m = 4
+  c.norm = NormKind::scalenorm;
+  const Model model(c);
+  const auto gain = std::ranges::find(model.table, "final_norm.gain", &TensorSpec::name);
+  REQUIRE(gain != model.table.end());
+  const TensorFactors got = tensor_factors(*gain, model.config, StepRule::sign);
+  CHECK(got.rate == Approx(2));
+  CHECK(got.epsilon == Approx(.5));
+}
+
 TEST_CASE("initial weights have the factors of their tensors, times what the base model draws", "[parametrization]") {
   for (const char* placement : {"pre", "deepnorm", "sub-ln", "b2t"}) {
     INFO(placement);
