@@ -63,6 +63,6 @@ std::vector<TokenWindow> windows_of(const std::vector<Stretch>& documents, int T
 Rows one_per_row(const std::vector<TokenWindow>& windows);
 
 // Packs windows of at most T tokens into rows of T, longest first, each into the row with the least space that is
-// enough (best-fit decreasing). With sources, a row has T places for tokens and T for those of sources. The longer
-// of a window's two parts counts as its length, and the smaller of a row's two spaces as its space.
+// enough (best-fit decreasing). With sources, a row has T places for targets and T for
+// sources. A window then counts as long as its longer part, and a row has as much space as where less is left.
 Rows packed_rows(const std::vector<TokenWindow>& windows, int T);

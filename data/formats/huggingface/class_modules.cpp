@@ -120,6 +120,20 @@ Modules bert_modules(const Modules& own) {
                 own);
 }
 
+// The names of fairseq's decoders: of OPT, and of BART and its relatives.
+const Modules kFairseqDecoder = {
+    {"block.#.attention.q", "model.decoder.layers.#.self_attn.q_proj"},
+    {"block.#.attention.k", "model.decoder.layers.#.self_attn.k_proj"},
+    {"block.#.attention.v", "model.decoder.layers.#.self_attn.v_proj"},
+    {"block.#.attention.o", "model.decoder.layers.#.self_attn.out_proj"},
+    {"block.#.attention.norm_in", "model.decoder.layers.#.self_attn_layer_norm"},
+    {"block.#.attention.norm_sum", "model.decoder.layers.#.self_attn_layer_norm"},
+    {"block.#.ffn.up", "model.decoder.layers.#.fc1"},
+    {"block.#.ffn.down", "model.decoder.layers.#.fc2"},
+    {"block.#.ffn.norm_in", "model.decoder.layers.#.final_layer_norm"},
+    {"block.#.ffn.norm_sum", "model.decoder.layers.#.final_layer_norm"},
+};
+
 // Names of the two norms of a block.
 const Modules kPreNorms = {
     {"block.#.attention.norm_in", "model.layers.#.input_layernorm"},
@@ -256,24 +270,14 @@ const Modules kGptNeoxModules = {
     {"head", "embed_out"},
 };
 
-const Modules kOptModules = {
+const Modules kOptModules = concat(kFairseqDecoder, {
     {"embedding.token", "model.decoder.embed_tokens"},
     {"embedding.project", "model.decoder.project_in"},
     {"embedding.position", "model.decoder.embed_positions", behind_two, false, 2},
-    {"block.#.attention.q", "model.decoder.layers.#.self_attn.q_proj"},
-    {"block.#.attention.k", "model.decoder.layers.#.self_attn.k_proj"},
-    {"block.#.attention.v", "model.decoder.layers.#.self_attn.v_proj"},
-    {"block.#.attention.o", "model.decoder.layers.#.self_attn.out_proj"},
-    {"block.#.attention.norm_in", "model.decoder.layers.#.self_attn_layer_norm"},
-    {"block.#.attention.norm_sum", "model.decoder.layers.#.self_attn_layer_norm"},
-    {"block.#.ffn.up", "model.decoder.layers.#.fc1"},
-    {"block.#.ffn.down", "model.decoder.layers.#.fc2"},
-    {"block.#.ffn.norm_in", "model.decoder.layers.#.final_layer_norm"},
-    {"block.#.ffn.norm_sum", "model.decoder.layers.#.final_layer_norm"},
     {"final_norm", "model.decoder.final_layer_norm"},
     {"head.project", "model.decoder.project_out"},
     {"head", "lm_head"},
-};
+});
 
 const Modules kBertModules =
     bert_modules({{"embedding.position", "^.embeddings.position_embeddings"},
@@ -286,7 +290,7 @@ const Modules kRobertaModules =
                   {"head.norm", "lm_head.layer_norm"},
                   {"head", "lm_head"}});
 
-const Modules kBartModules = {
+const Modules kBartModules = concat(kFairseqDecoder, {
     {"embedding.token", "model.shared"},
     {"encoder.embedding.position", "model.encoder.embed_positions", behind_two, false, 2},
     {"encoder.embedding.norm", "model.encoder.layernorm_embedding"},
@@ -303,25 +307,15 @@ const Modules kBartModules = {
     {"encoder.final_norm", "model.encoder.layer_norm"},
     {"embedding.position", "model.decoder.embed_positions", behind_two, false, 2},
     {"embedding.norm", "model.decoder.layernorm_embedding"},
-    {"block.#.attention.q", "model.decoder.layers.#.self_attn.q_proj"},
-    {"block.#.attention.k", "model.decoder.layers.#.self_attn.k_proj"},
-    {"block.#.attention.v", "model.decoder.layers.#.self_attn.v_proj"},
-    {"block.#.attention.o", "model.decoder.layers.#.self_attn.out_proj"},
-    {"block.#.attention.norm_in", "model.decoder.layers.#.self_attn_layer_norm"},
-    {"block.#.attention.norm_sum", "model.decoder.layers.#.self_attn_layer_norm"},
     {"block.#.cross.q", "model.decoder.layers.#.encoder_attn.q_proj"},
     {"block.#.cross.k", "model.decoder.layers.#.encoder_attn.k_proj"},
     {"block.#.cross.v", "model.decoder.layers.#.encoder_attn.v_proj"},
     {"block.#.cross.o", "model.decoder.layers.#.encoder_attn.out_proj"},
     {"block.#.cross.norm_in", "model.decoder.layers.#.encoder_attn_layer_norm"},
     {"block.#.cross.norm_sum", "model.decoder.layers.#.encoder_attn_layer_norm"},
-    {"block.#.ffn.up", "model.decoder.layers.#.fc1"},
-    {"block.#.ffn.down", "model.decoder.layers.#.fc2"},
-    {"block.#.ffn.norm_in", "model.decoder.layers.#.final_layer_norm"},
-    {"block.#.ffn.norm_sum", "model.decoder.layers.#.final_layer_norm"},
     {"final_norm", "model.decoder.layer_norm"},
     {.ours = kHeadBias, .theirs = "final_logits_bias", .one_row = true},
-};
+});
 const Modules kMarianModules = with_sines_first(kBartModules);
 
 // T5's names. The rows of a gated layer come first.

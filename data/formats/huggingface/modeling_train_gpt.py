@@ -456,7 +456,7 @@ def add_stack(module, config, tokens=True):
 
 
 def run_stack(module, x, first=0, cache=None, read=None, memory=None):
-    """x (B,T,C) embedded tokens, after `first` tokens in the cache -> (B,T,C); read (B,T): which of them are tokens"""
+    """x (B,T,C) embedded tokens, after `first` tokens in the cache -> (B,T,C). read (B,T) is false at padding."""
     x = module.embedding(x, first)
     relative = None if module.relative is None else module.relative(first, x.shape[1])
     carried = {"x": x, "relative": relative, "read": read, "memory": memory}

@@ -6,7 +6,7 @@ namespace {
 
 using Case = AttentionCase;
 
-// Mistakes about which keys a query sees. They come after those of all attention.
+// Mistakes about which keys a query sees. Cross attention cannot have them.
 const AttentionMistake own_mistakes[] = {
     {Slip::past_only, "only the keys up to the query are read: scoring.end_of_keys(b, i, T)"},
     {Slip::not_itself, "a query sees itself, too: j <= i"},
