@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -210,10 +211,13 @@ size_t Bpe::encode_word(std::string_view word, bool special, Unknown unknown, st
   return missing;
 }
 
-// A cache of recent short words and their tokens.
+// A cache of recent short words and their tokens. It grows with the text, because to clear a large one for each short
+// text takes longer than to encode them.
 class Bpe::Words {
  public:
-  Words(const Bpe& bpe, bool special, Unknown unknown) : bpe_(bpe), special_(special), unknown_(unknown) {}
+  Words(const Bpe& bpe, bool special, Unknown unknown, size_t bytes)
+      : bpe_(bpe), special_(special), unknown_(unknown),
+        entries_(std::bit_ceil(std::clamp(bytes / kWordBytes, size_t{1}, kMostEntries))) {}
 
   size_t missing() const { return missing_; }  // characters without a token so far
 
@@ -236,7 +240,7 @@ class Bpe::Words {
   }
 
  private:
-  static constexpr size_t kTokens = 10;
+  static constexpr size_t kTokens = 10, kWordBytes = 4, kMostEntries = 1 << 14;
   struct Entry {
     uint64_t word[2] = {};  // its bytes, padded with zeros
     uint32_t bytes = 0, count = 0;
@@ -252,7 +256,7 @@ class Bpe::Words {
   const bool special_;
   const Unknown unknown_;
   size_t missing_ = 0;
-  std::vector<Entry> entries_ = std::vector<Entry>(1 << 14);
+  std::vector<Entry> entries_;
   std::vector<uint32_t> tokens_;
 };
 
@@ -314,7 +318,7 @@ std::vector<uint32_t> Bpe::encode(std::string_view text, Unknown unknown, size_t
   size_t missing = 0;
 #pragma omp parallel if (parts.size() > 1 && text.size() > kPiece) reduction(+ : missing)
   {
-    Words words(*this, special, unknown);
+    Words words(*this, special, unknown, text.size());
 #pragma omp for schedule(dynamic)
     for (size_t i = 0; i < parts.size(); ++i) try {
         found[i].reserve(parts[i].text.size() / 3);
