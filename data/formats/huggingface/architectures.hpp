@@ -9,6 +9,7 @@
 
 #include "class_fields.hpp"
 #include "class_modules.hpp"
+#include "pair_fields.hpp"
 
 // A tensor that a file may hold a second time: the embedding or the bias of a tied head, or an embedding that both
 // stacks read.

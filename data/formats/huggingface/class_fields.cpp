@@ -1,73 +1,23 @@
 #include "class_fields.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
-#include <string_view>
 
 #include "class_modules.hpp"
 #include "data/files/json.hpp"
-#include "data/strings/utf8.hpp"
+#include "field_kinds.hpp"
 #include "layer_fields.hpp"
 #include "rope_fields.hpp"
 
 using nlohmann::json;
+using namespace field_kinds;
 
 namespace {
 
-constexpr const char* kObjective = "train_gpt_objective";
-
-bool flag_value(const json& file, const char* key, bool absent) {
-  if (!file.contains(key)) return absent;
-  if (!file.at(key).is_boolean()) refuse_key(key, "is not true or false");
-  return file.at(key);
-}
-
-// In the fields below, `absent` is what the class takes if config.json lacks the key.
-
-// A whole number. Without `absent`, the key is required.
-ConfigField size(const ConfigKey& key, int Config::*member, std::optional<int> absent = std::nullopt) {
-  return {[=](Config& c, const json& file) {
-            const json value = value_at(file, key);
-            if (value.is_null() && (!absent || has_key(file, key))) refuse_key(key.name, "is missing");
-            c.*member = value.is_null() ? *absent : whole_value(key.name, value);
-          },
-          [=](json& file, const Config& c) { file[key.name] = c.*member; }};
-}
-
-// A size. If it is null, resolve() derives it from others.
-ConfigField optional_size(const char* key, int Config::*member, int absent = 0) {
-  return {[=](Config& c, const json& file) {
-            c.*member = absent;
-            if (file.contains(key)) c.*member = file.at(key).is_null() ? 0 : whole_value(key, file.at(key));
-          },
-          [=](json& file, const Config& c) { file[key] = c.*member; }};
-}
-
-// A number that is null if the feature is off; ours is 0 then.
-template <class T>
-ConfigField optional_number(const char* key, T Config::*member, T absent = 0) {
-  return {[=](Config& c, const json& file) {
-            c.*member = file.contains(key) ? 0 : absent;
-            if (!value_at(file, key).is_null()) set_member(c.*member, key, file.at(key));
-          },
-          [=](json& file, const Config& c) { file[key] = c.*member == 0 ? json() : json(c.*member); }};
-}
-
-// A number that is written for other programs and not read.
-ConfigField written(const char* key, int Config::*member) {
-  return {[](Config&, const json&) {}, [=](json& file, const Config& c) { file[key] = c.*member; }};
-}
-
-// A factor that a model always has.
-ConfigField factor(const char* key, std::optional<double> Config::*member, double absent) {
-  return {[=](Config& c, const json& file) {
-            const json value = value_at(file, key);
-            c.*member = static_cast<float>(value.is_null() ? absent : number_value(key, value));
-          },
-          [=](json& file, const Config& c) { file[key] = shortest(static_cast<float>(*(c.*member))); }};
-}
+// The names in openai-gpt, where "gelu" is the tanh form.
+constexpr ActivationName kGpt1Activations[] = {
+    {"gelu", Activation::gelu_tanh}, {"relu", Activation::relu}, {"silu", Activation::silu},
+    {"swish", Activation::silu}};
 
 // What the logits are divided by.
 ConfigField logits_scaling() {
@@ -98,64 +48,6 @@ ConfigField rotary_dim() {
           [=](json& file, const Config& c) { file[kKey] = c.rope_dims(); }};
 }
 
-ConfigField epsilon(const char* key, double absent) {
-  return {[=](Config& c, const json& file) {
-            c.norm_eps = static_cast<float>(file.contains(key) ? number_value(key, file.at(key)) : absent);
-          },
-          [=](json& file, const Config& c) { file[key] = shortest(c.norm_eps); }};
-}
-
-ConfigField tied(bool absent) {
-  constexpr const char* kKey = "tie_word_embeddings";
-  return {[=](Config& c, const json& file) {
-            c.tied = flag_value(file, kKey, absent);
-          },
-          [=](json& file, const Config& c) { file[kKey] = c.tied; }};
-}
-
-// A key that must have the only value that our layers support, or be absent. Null counts, too, if Python takes both for
-// false. `same` is another value that the class takes for it.
-ConfigField fixed(const char* key, const json& only, const json& same = json()) {
-  return {[=](Config&, const json& file) {
-            const json value = value_at(file, key);
-            const bool off = only.empty() || only == false;
-            if (file.contains(key) && value != only && !(value.is_null() ? off : value == same))
-              refuse_key(key, "is " + for_terminal(to_text(value)) + "; train_gpt has " + to_text(only) + " only");
-          },
-          [=](json& file, const Config&) { file[key] = only; }};
-}
-
-struct ActivationName {
-  const char* theirs;
-  Activation ours;
-};
-
-// Names in transformers' ACT2FN. An activation is written with its first name.
-const std::vector<ActivationName> kActivationNames = {
-    {"gelu_new", Activation::gelu_tanh}, {"gelu_pytorch_tanh", Activation::gelu_tanh},
-    {"gelu_fast", Activation::gelu_tanh}, {"gelu", Activation::gelu}, {"relu", Activation::relu},
-    {"silu", Activation::silu}, {"swish", Activation::silu}};
-// The names in openai-gpt, where "gelu" is the tanh form.
-const std::vector<ActivationName> kGpt1Activations = {
-    {"gelu", Activation::gelu_tanh}, {"relu", Activation::relu}, {"silu", Activation::silu},
-    {"swish", Activation::silu}};
-
-ConfigField activation(const char* key, const char* absent,
-                       const std::vector<ActivationName>& names = kActivationNames) {
-  return {[=](Config& c, const json& file) {
-            const json value = value_at(file, key);
-            const auto name = std::find_if(names.begin(), names.end(), [&](const ActivationName& n) {
-              return file.contains(key) ? value == n.theirs : std::string_view(n.theirs) == absent;
-            });
-            if (name == names.end()) refuse_key(key, "is " + for_terminal(to_text(value)) + ", which train_gpt lacks");
-            c.activation = name->ours;
-          },
-          [=](json& file, const Config& c) {
-            for (const ActivationName& n : names)
-              if (n.ours == c.activation && !file.contains(key)) file[key] = n.theirs;
-          }};
-}
-
 // Gemma scales scores by query_pre_attn_scalar^-½, where that scalar is a whole number. Attention uses the scale as a
 // float.
 ConfigField score_scale() {
@@ -170,38 +62,9 @@ ConfigField score_scale() {
           }};
 }
 
-// A choice between two wirings.
-ConfigField choice(const char* key, bool absent, void (*set)(Config&, bool), bool (*get)(const Config&)) {
-  return {[=](Config& c, const json& file) {
-            set(c, flag_value(file, key, absent));
-          },
-          [=](json& file, const Config& c) { file[key] = get(c); }};
-}
-
-// A key that few files have, and that must have this value then. It is not written.
-ConfigField unless(const char* key, const json& only) { return {fixed(key, only).read, [](json&, const Config&) {}}; }
-
-// One of these keys must be there.
-ConfigField required(const char* key, const char* other) {
-  return {[=](Config&, const json& file) {
-            if (value_at(file, {key, other}).is_null()) refuse_key(key, "is missing");
-          },
-          [](json&, const Config&) {}};
-}
-
-// A property of the class that config.json does not state.
-ConfigField always(void (*set)(Config&)) {
-  return {[=](Config& c, const json&) { set(c); }, [](json&, const Config&) {}};
-}
-
-ConfigFields concat(ConfigFields a, const ConfigFields& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 // The sizes by the names in GPT-1 and GPT-2.
 ConfigFields gpt_sizes(const ConfigFields& more) {
-  return concat({size({"n_layer", "num_hidden_layers"}, &Config::n_layer),
+  return append({size({"n_layer", "num_hidden_layers"}, &Config::n_layer),
                  size({"n_head", "num_attention_heads"}, &Config::n_head),
                  size({"n_embd", "hidden_size"}, &Config::channels),
                  size({"n_positions", "max_position_embeddings"}, &Config::context),
@@ -211,7 +74,7 @@ ConfigFields gpt_sizes(const ConfigFields& more) {
 
 // The sizes by their usual names.
 ConfigFields usual_fields(const ConfigFields& more, const ConfigKey& channels = "hidden_size") {
-  return concat({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
+  return append({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
                  size(channels, &Config::channels), size("vocab_size", &Config::vocab_size)},
                 more);
 }
@@ -255,7 +118,7 @@ struct Absent {
 
 // The fields of Llama and its relatives, without RoPE.
 ConfigFields like_llama_but_rope(const ConfigFields& more, const Absent& absent = {}) {
-  return concat({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
+  return append({size("num_hidden_layers", &Config::n_layer), size("num_attention_heads", &Config::n_head),
                  kv_heads(absent.kv_heads), optional_size("head_dim", &Config::head_dim, absent.head_dim),
                  size("hidden_size", &Config::channels), size("intermediate_size", &Config::hidden),
                  size("max_position_embeddings", &Config::context), size("vocab_size", &Config::vocab_size),
@@ -264,7 +127,7 @@ ConfigFields like_llama_but_rope(const ConfigFields& more, const Absent& absent 
 }
 
 ConfigFields like_llama(const ConfigFields& more, const Absent& absent = {}) {
-  return like_llama_but_rope(concat({rope(absent.theta, absent.partial_rope)}, more), absent);
+  return like_llama_but_rope(append({rope(absent.theta, absent.partial_rope)}, more), absent);
 }
 
 // The number of experts, under either of its names; transformers 5 reads both. Llama's own fields have no experts.
@@ -274,7 +137,7 @@ ConfigFields expert_fields(const ConfigKey& key, int fallback, int fallback_per_
     if (c.experts == 0) refuse_key(key.name, "is 0");
     experts.write(file, c);
   };
-  return concat({{experts.read, write}, size("num_experts_per_tok", &Config::experts_per_token, fallback_per_token)},
+  return append({{experts.read, write}, size("num_experts_per_tok", &Config::experts_per_token, fallback_per_token)},
                 more);
 }
 
@@ -284,7 +147,7 @@ ConfigField renormalize() {
 }
 
 ConfigFields falcon_fields(const ConfigFields& more) {
-  return concat(usual_fields({optional_size("ffn_hidden_size", &Config::hidden),
+  return append(usual_fields({optional_size("ffn_hidden_size", &Config::hidden),
                               size("max_position_embeddings", &Config::context, 2048),
                               epsilon("layer_norm_epsilon", 1e-5), activation("activation", "gelu"), rope(),
                               tied(true), fixed("alibi", false), fixed("bias", false), fixed("parallel_attn", true)},
@@ -293,7 +156,7 @@ ConfigFields falcon_fields(const ConfigFields& more) {
 }
 
 ConfigFields cohere_fields(float theta, const ConfigFields& more) {
-  return usual_fields(concat({size("intermediate_size", &Config::hidden),
+  return usual_fields(append({size("intermediate_size", &Config::hidden),
                               size("max_position_embeddings", &Config::context), kv_heads(), kHeadDim,
                               epsilon("layer_norm_eps", 1e-5), rope(theta), tied(true), kSilu, kAttentionBias,
                               factor("logit_scale", &Config::logit_scale, .0625), always([](Config& c) {
@@ -314,7 +177,7 @@ ConfigField whole_parts() {
 
 // GPT-J and CodeGen: biases in the feed-forward layer and the classifier only.
 ConfigFields gptj_fields(const ConfigFields& more) {
-  return gpt_sizes(concat({optional_size("n_inner", &Config::hidden), epsilon("layer_norm_epsilon", 1e-5),
+  return gpt_sizes(append({optional_size("n_inner", &Config::hidden), epsilon("layer_norm_epsilon", 1e-5),
                            activation("activation_function", "gelu_new"), rotary_dim(), tied(false),
                            always([](Config& c) { c.qkv_bias = c.o_bias = false; })},
                           more));
@@ -332,141 +195,12 @@ ConfigField context_behind_two() {
 }
 
 ConfigFields bert_fields(const ConfigFields& more) {
-  return usual_fields(concat({size("intermediate_size", &Config::hidden),
+  return usual_fields(append({size("intermediate_size", &Config::hidden),
                               size("type_vocab_size", &Config::token_types, 2), epsilon("layer_norm_eps", 1e-12),
                               fixed("tie_word_embeddings", true), fixed("position_embedding_type", "absolute"),
                               fixed("is_decoder", false), fixed("add_cross_attention", false)},
                              more));
 }
-
-// The feed-forward layer of T5. transformers derives two keys from its name, and stores them: they hold if they are
-// there.
-ConfigField feed_forward_proj(const char* absent) {
-  constexpr const char *kName = "feed_forward_proj", *kDense = "dense_act_fn", *kGated = "is_gated_act";
-  const std::string prefix = "gated-";
-  static const std::map<Activation, Activation> kGates = {
-      {Activation::gelu, Activation::geglu}, {Activation::gelu_tanh, Activation::geglu_tanh},
-      {Activation::silu, Activation::swiglu}};
-  const auto refuse = [](const char* key, const json& value) {
-    refuse_key(key, "is " + for_terminal(to_text(value)) + ", which train_gpt lacks");
-  };
-  return {[=](Config& c, const json& file) {
-            const json name = file.value(kName, json(absent));
-            if (!name.is_string()) refuse(kName, name);
-            const auto text = name.get<std::string>();
-            const bool gated = flag_value(file, kGated, text.starts_with(prefix));
-            const std::string inner = text.starts_with(prefix) ? text.substr(prefix.size()) : text;
-            const json usual = text == "gated-gelu" ? "gelu_new" : inner;
-            const auto dense = std::ranges::find(kActivationNames, file.value(kDense, usual), &ActivationName::theirs);
-            if (dense == kActivationNames.end())
-              refuse(file.contains(kDense) ? kDense : kName, file.value(kDense, name));
-            const auto gate = kGates.find(dense->ours);
-            if (gated && gate == kGates.end()) refuse(kName, name);
-            c.activation = gated ? gate->second : dense->ours;
-          },
-          [=](json& file, const Config& c) {
-            const auto is_inner = [&](const ActivationName& row) {
-              return row.ours == c.activation || (kGates.contains(row.ours) && kGates.at(row.ours) == c.activation);
-            };
-            const auto dense = std::ranges::find_if(kActivationNames, is_inner);
-            if (dense == kActivationNames.end()) return;
-            const std::string name = dense->theirs;
-            file[kName] = c.gated() ? prefix + (name == "gelu_new" ? "gelu" : name) : name;
-            file[kDense] = name;
-            file[kGated] = c.gated();
-          }};
-}
-
-// Whether T5 multiplies its logits by C^-1/2. Published files of T5 1.1 say it by tie_word_embeddings.
-ConfigField scaled_outputs() {
-  constexpr const char* kKey = "scale_decoder_outputs";
-  return {[=](Config& c, const json& file) {
-            const bool scaled = flag_value(file, kKey, flag_value(file, "tie_word_embeddings", true));
-            c.root_logit_scale = scaled;
-          },
-          [=](json& file, const Config& c) { file[kKey] = *c.logit_scale != 1; }};
-}
-
-// The number of a decoder's layers. The encoder's, which it is if it is open, comes first.
-ConfigField decoder_layers(const char* key) {
-  return {[=](Config& c, const json& file) {
-            const json value = value_at(file, key);
-            c.n_layer = value.is_null() ? c.encoder_layers : whole_value(key, value);
-          },
-          [=](json& file, const Config& c) { file[key] = c.n_layer; }};
-}
-
-// What a model of sources and targets was trained on: another program reads pairs.
-const ConfigField kSpans = {[](Config& c, const json& file) {
-                              c.objective = file.value(kObjective, json()) == "span" ? Objective::span
-                                                                                     : Objective::pairs;
-                            },
-                            [](json& file, const Config& c) {
-                              if (c.objective == Objective::span) file[kObjective] = "span";
-                            }};
-
-// The values that T5 and mT5 use for keys that config.json lacks.
-struct AbsentT5 {
-  int layers, heads, hidden, vocabulary;
-  const char* feed_forward;
-};
-
-ConfigFields t5_fields(const AbsentT5& absent, const ConfigFields& more) {
-  return concat({size({"num_layers", "num_hidden_layers"}, &Config::encoder_layers, absent.layers),
-                 decoder_layers("num_decoder_layers"),
-                 size({"num_heads", "num_attention_heads"}, &Config::n_head, absent.heads),
-                 size({"d_model", "hidden_size"}, &Config::channels, 512),
-                 size({"d_kv", "head_dim"}, &Config::head_dim, 64), size("d_ff", &Config::hidden, absent.hidden),
-                 size("n_positions", &Config::context, 512),  // which no layer of the class reads
-                 size("vocab_size", &Config::vocab_size, absent.vocabulary),
-                 size("relative_attention_num_buckets", &Config::relative_buckets, 32),
-                 size("relative_attention_max_distance", &Config::relative_distance, 128),
-                 epsilon("layer_norm_epsilon", 1e-6), feed_forward_proj(absent.feed_forward), tied(true),
-                 fixed("is_encoder_decoder", true), kSpans},
-                more);
-}
-
-// A size that another one must be equal to. nullopt: that is its value if it is open, too.
-ConfigField same_size(const char* key, int Config::*member, std::optional<int> absent = std::nullopt) {
-  return {[=](Config& c, const json& file) {
-            const json value = value_at(file, key);
-            const int number = value.is_null() ? absent.value_or(c.*member) : whole_value(key, value);
-            if (number != c.*member)
-              refuse_key(key, "is " + std::to_string(number) + "; train_gpt has " + std::to_string(c.*member) +
-                                  " in both stacks only");
-          },
-          [=](json& file, const Config& c) { file[key] = c.*member; }};
-}
-
-// A token that every text ends with, which our models choose themselves.
-const ConfigField kForcedEnd = {[](Config&, const json&) {},
-                                [](json& file, const Config&) { file["forced_eos_token_id"] = nullptr; }};
-
-// BART and its relatives, whose modules have the names of fairseq. Their norms' eps is in their code.
-ConfigFields bart_fields(int vocabulary, const ConfigFields& more) {
-  return concat({size({"encoder_layers", "num_hidden_layers"}, &Config::encoder_layers, 12),
-                 size("decoder_layers", &Config::n_layer, 12),
-                 size({"encoder_attention_heads", "num_attention_heads"}, &Config::n_head, 16),
-                 same_size("decoder_attention_heads", &Config::n_head, 16),
-                 size({"d_model", "hidden_size"}, &Config::channels, 1024),
-                 size("encoder_ffn_dim", &Config::hidden, 4096), same_size("decoder_ffn_dim", &Config::hidden, 4096),
-                 size("max_position_embeddings", &Config::context, 1024),
-                 size("vocab_size", &Config::vocab_size, vocabulary), activation("activation_function", "gelu"),
-                 choice("scale_embedding", false, [](Config& c, bool scaled) { c.root_embedding_scale = scaled; },
-                        [](const Config& c) { return *c.embedding_scale != 1; }),
-                 fixed("tie_word_embeddings", true), fixed("is_encoder_decoder", true), kForcedEnd, kSpans,
-                 always([](Config& c) {
-                   c.head_bias = true;
-                   c.label_smoothing = 0;
-                 })},
-                more);
-}
-
-const ConfigField kPreLn = always([](Config& c) { c.placement = "pre"; });
-const ConfigField kLearned = always([](Config& c) {
-  c.position = Position::learned;
-  c.embedding_norm = true;
-});
 
 }  // namespace
 
@@ -564,7 +298,7 @@ const ConfigFields kGlmFields =
                {.eps = 1.5625e-7, .kv_heads = 2, .head_dim = 128, .partial_rope = true});
 
 const ConfigFields kGlm4Fields =
-    concat(kGlmFields, {always([](Config& c) { c.placement = "sandwich"; })});
+    append(kGlmFields, {always([](Config& c) { c.placement = "sandwich"; })});
 
 const ConfigFields kGemma2Fields =
     like_llama({fixed("hidden_activation", "gelu_pytorch_tanh"), kAttentionBias, score_scale(), window(4096),
@@ -609,27 +343,12 @@ const ConfigFields kBertFields =
 const ConfigFields kRobertaFields =
     bert_fields({context_behind_two(), fixed("hidden_act", "gelu"), fixed("pad_token_id", 1)});
 
-const ConfigFields kT5Fields = t5_fields({6, 8, 2048, 32128, "relu"}, {scaled_outputs()});
-
-const ConfigFields kMt5Fields =
-    t5_fields({8, 6, 1024, 250112, "gated-gelu"}, {always([](Config& c) { c.root_logit_scale = false; })});
-
-const ConfigFields kBartFields = bart_fields(50265, {kLearned});
-
-const ConfigFields kMbartFields = bart_fields(50265, {kLearned, kPreLn});
-
-const ConfigFields kMarianFields =
-    bart_fields(58101, {same_size("decoder_vocab_size", &Config::vocab_size),
-                        fixed("share_encoder_decoder_embeddings", true)});
-
-const ConfigFields kPegasusFields = bart_fields(50265, {kPreLn});
-
 const ConfigFields kGpt1Fields =
     gpt_sizes({kFourfold, epsilon("layer_norm_epsilon", 1e-5), activation("afn", "gelu", kGpt1Activations),
                tied(true)});
 
 const ConfigFields kGptBigcodeFields =
-    concat(kGpt2Fields, {fixed("multi_query", true), always([](Config& c) { c.kv_heads = 1; })});
+    append(kGpt2Fields, {fixed("multi_query", true), always([](Config& c) { c.kv_heads = 1; })});
 
 const ConfigFields kGptjFields = gptj_fields({});
 
