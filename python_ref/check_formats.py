@@ -1,6 +1,6 @@
 """Exchanges tiny models between train_gpt and `transformers`, and compares logits in float64.
 
-    python python_ref/check_formats.py [--program build/train_gpt] [NAME...]
+    python python_ref/check_formats.py [--program build/train_gpt] [--every N] [NAME...]
 
 Out: trains each case for a few steps and exports it. The folder must load without a missing or unexpected tensor; its
 logits must be those of `train_gpt eval --logits` to 1e-5 of the largest, its loss that of `eval`, its greedy text that
@@ -18,7 +18,8 @@ In: `transformers` makes a model of each class with random weights; the logits o
 must they be when config.json lacks any of its keys, has another value there or more keys, unless `train_gpt` refuses
 the folder.
 
-NAMEs choose cases. Prints "N passed, N failed". Needs requirements-huggingface.txt and no network.
+NAMEs choose cases, and --every N each Nth of them. Prints "N passed, N failed". Needs requirements-huggingface.txt and
+no network.
 """
 
 import argparse
@@ -832,6 +833,7 @@ T5 = {"num_layers": 3, "num_decoder_layers": 2, "num_heads": 4, "d_model": 32, "
 PAIRS_OWN = {
     "pairs-deepnorm": "--preset transformer --placement deepnorm", "pairs-dyt": "--norm dyt --no-tied",
     "pairs-stacks": "--preset t5 --placement sandwich --encoder-placement post --encoder-norm layernorm",
+    "pairs-causal": "--preset t5 --encoder-attention causal",
     "pairs-rope": f"--position rope --window 5 --window-layers 1 --qk-norm head {GQA} --attention-cap 3",
     "pairs-full": f"--position alibi --qk-norm full --head-scale --output-gate elementwise {GQA}",
     "pairs-moe": "--preset t5 --experts 4 --attention-sinks --value-residual learned",
@@ -890,9 +892,11 @@ def one(program, name):
 def main():
     parser = argparse.ArgumentParser(description="Exchanges tiny models with transformers.")
     parser.add_argument("--program", type=Path, default=Path(__file__).parent.parent / "build" / "train_gpt")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth case (default: all)")
     parser.add_argument("names", nargs="*", help="cases (default: all)")
     given = parser.parse_args()
-    passed, failed = side_by_side(partial(one, given.program.resolve()), given.names or JOBS)
+    names = list(given.names or JOBS)[::given.every]
+    passed, failed = side_by_side(partial(one, given.program.resolve()), names)
     print(f"{passed} passed, {failed} failed")
     sys.exit(failed > 0)
 
