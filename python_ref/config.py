@@ -27,6 +27,7 @@ class Config:
     encoder_layers: int = 0  # blocks of an encoder, which the decoder reads by cross attention; 0: none
     encoder_placement: str = "same"  # as `placement`, or another
     encoder_norm: str = "same"
+    encoder_attention: str = "bidirectional"
     decoder_layers: int = 0  # of the decoder that reads this stack; only in `encoder`
     heads: int = 4
     kv_heads: int = 0  # 0: as many as heads
@@ -148,7 +149,7 @@ class Config:
     def of_encoder(self):
         """Every choice is the decoder's, except those that are named for the encoder. What is open follows from them.
         """
-        own = {"layers": self.encoder_layers, "decoder_layers": self.layers, "attention": "bidirectional"}
+        own = {"layers": self.encoder_layers, "decoder_layers": self.layers, "attention": self.encoder_attention}
         named = {"placement": self.encoder_placement, "norm": self.encoder_norm}
         own |= {name: value for name, value in named.items() if value != "same"}
         return Config(**asdict(self) | own | {"encoder_layers": 0})

@@ -818,6 +818,9 @@ PAIRS = {  # options, rows
         PAIRS_GPT | {"placement": "pre", "encoder-placement": "sandwich", "encoder-norm": "rmsnorm", "layers": 1},
         PADDED,
     ),
+    "causal-encoder": (
+        PAIRS_LLAMA | {"placement": "post", "encoder-attention": "causal", "position": "relative"}, PACKED,
+    ),
     "encoder-of-streams": (
         PAIRS_LLAMA | {"placement": "post", "encoder-placement": "mhc", "streams": 3, "norm-eps": LARGE_EPS}, PACKED,
     ),

@@ -11,6 +11,7 @@ struct Form {
   int encoder_layers = 0;
   std::string encoder_placement = "same";
   std::optional<NormKind> encoder_norm = {};
+  Attending encoder_attention = Attending::bidirectional;
 
   // QK-norms work on single rows, so they exist for two norms only.
   bool takes(NormKind kind) const {
@@ -23,6 +24,7 @@ struct Form {
     c.mix_fraction = .5;  // both kinds of layers even in a shallow model
     c.experts = experts, c.shared_experts = experts > 0;
     c.encoder_layers = encoder_layers, c.encoder_placement = encoder_placement, c.encoder_norm = encoder_norm;
+    c.encoder_attention = encoder_attention;
     if (encoder_layers > 0) c.objective = Objective::pairs;
     c.router_loss = 0, c.router_z_loss = .1f;  // the balance loss depends on the micro-batches
     if (block != BlockForm::sequential) c.skip_scale = 1.3;  // a parallel block must scale x once, not per branch
@@ -62,7 +64,8 @@ inline std::vector<Form> forms_with_encoder() {
   add({.name = "pre, deepnorm", .placement = "pre", .encoder_layers = 1, .encoder_placement = "deepnorm",
        .encoder_norm = NormKind::rmsnorm});
   add({.name = "post, hyper", .placement = "post", .encoder_placement = "hyper"});
-  add({.name = "mhc, resi-dual", .placement = "mhc", .encoder_placement = "resi-dual"});
+  add({.name = "mhc, resi-dual", .placement = "mhc", .encoder_placement = "resi-dual",
+       .encoder_attention = Attending::causal});
   return list;
 }
 

@@ -282,8 +282,10 @@ TEST_CASE("an encoder and a decoder have the constants of their depths", "[confi
 
   // What is open follows the encoder's own placement and norm; what is given holds for both.
   const Config mixed = encoder_of(pair("deepnorm", [](Config& c) {
-    c.encoder_placement = "pre-ln", c.encoder_norm = NormKind::rmsnorm;
+    c.encoder_placement = "pre-ln", c.encoder_norm = NormKind::rmsnorm, c.encoder_attention = Attending::causal;
   }));
+  CHECK(mixed.causal());
+  CHECK_FALSE(encoder_of(pair("deepnorm")).causal());
   CHECK(mixed.placement == "pre");
   CHECK(mixed.norm == NormKind::rmsnorm);
   CHECK(*mixed.skip_scale == 1);

@@ -65,6 +65,7 @@ inline constexpr Named<Objective> kObjectives[] = {
 inline constexpr Named<Attending> kAttendings[] = {{Attending::objective, "objective"},
                                                    {Attending::causal, "causal"},
                                                    {Attending::bidirectional, "bidirectional"}};
+inline constexpr Named<Attending> kEncoderAttendings[] = {kAttendings[2], kAttendings[1]};
 inline constexpr Named<Pooler> kPoolers[] = {
     {Pooler::none, "none"}, {Pooler::dense, "dense"}, {Pooler::next_sentence, "next-sentence"}};
 inline constexpr Named<InitChoice> kInitChoices[] = {
@@ -111,6 +112,7 @@ struct Config {
   int decoder_layers = 0;  // in the Config of an encoder (encoder_of): the blocks of the stack that reads it
   std::string encoder_placement = "same";   // or the name of a placement, for the encoder's blocks
   std::optional<NormKind> encoder_norm;     // open: `norm`
+  Attending encoder_attention = Attending::bidirectional;
   int n_head = 4;      // H
   int kv_heads = 0;    // heads of k and v (GQA); 0: as many as heads
   int head_dim = 0;    // D; 0: channels / heads

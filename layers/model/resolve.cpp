@@ -315,7 +315,8 @@ Config encoder_of(const Config& decoder) {
   e.encoder_placement = "same";
   e.encoder_norm.reset();
   e.objective = Objective::mlm;  // it sees all of its input
-  e.attention = Attending::bidirectional;
+  e.attention = e.encoder_attention;
+  e.encoder_attention = Config().encoder_attention;
   return resolve(e);
 }
 
