@@ -3,7 +3,7 @@ NO_COMPILER += test-arm pages
 # SUITE=layers: the tests whose results may differ between processors. They need layers/ alone.
 NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked\)[.]hpp"
 SAME_EVERYWHERE := check config tensors textbook textbook_model
-TEST_FILES_layers = test/main.cpp \
+TEST_FILES_layers := test/main.cpp \
   $(filter-out $(SAME_EVERYWHERE:%=test/test_%.cpp),$(shell grep -L '$(NEED_MORE)' test/*.cpp))
 # SUITE=kernels: the fast loops alone, which depend most on the processor. [long] tests take ten seconds or minutes if
 # they are emulated or run under the sanitizers.
@@ -13,24 +13,41 @@ NEEDED_kernels := kernels/% config/% norm/% attention/attention.o cross_entropy/
   feed_forward/activation.o linear/linear.o model/resolve.o dropout/dropout.o \
   $(addprefix training/,optimizer.o adafactor.o muon.o run_optimizer.o)
 NEEDED_layers := %
-TEST_FILES_ = $(wildcard test/*.cpp)
+TEST_FILES_ := $(wildcard test/*.cpp)
+# Tests that read files or run the program.
+RUN_TESTS := $(shell grep -l 'small_run[.]hpp\|"data/' test/test_*.cpp)
+
+# Tests are compiled in groups: headers are read and templates instantiated once for a group, which halves the time.
+# With TESTS_JOINED=1 each file is compiled by itself, so that a change of one compiles less. All tests of a group run
+# in the same suites. test_simd stays alone: it compiles the vector functions as layers/ does, because the linker takes
+# any of the copies that are not inlined.
+TESTS_JOINED ?= 8
+ALONE := test/test_simd.cpp $(filter-out test/test_%,$(TEST_FILES_$(SUITE)))
+joined = $(if $(1),$(eval GROUP_$(basename $(notdir $(firstword $(1)))) := $(wordlist 1,$(TESTS_JOINED),$(1)))\
+  $(patsubst test/%,test/joined/%,$(firstword $(1))) $(call joined,$(filter-out $(wordlist 1,$(TESTS_JOINED),$(1)),$(1))))
+GROUPS_kernels := $(call joined,$(filter-out $(ALONE),$(TEST_FILES_kernels)))
+GROUPS_layers := $(call joined,$(filter-out $(ALONE) $(TEST_FILES_kernels),$(TEST_FILES_layers)))
+GROUPS_run := $(call joined,$(RUN_TESTS))
+GROUPS_ := $(call joined,$(filter-out $(ALONE) $(TEST_FILES_kernels) $(TEST_FILES_layers) $(RUN_TESTS),$(TEST_FILES_)))
+UNITS_kernels := $(ALONE) $(GROUPS_kernels)
+UNITS_layers := $(UNITS_kernels) $(GROUPS_layers)
+UNITS_ := $(UNITS_layers) $(GROUPS_run) $(GROUPS_)
+
 # TESTS_BUILT: objects of another build of this tree, to link instead of compiling tests again. test_simd is compiled
 # again, because the width of its vectors depends on the processor.
 TESTS_BUILT ?=
-TESTS := $(foreach test,$(sort $(TEST_FILES_$(SUITE):%.cpp=%)),\
+TESTS := $(foreach test,$(sort $(UNITS_$(SUITE):%.cpp=%)),\
   $(or $(filter %/$(test).o,$(filter-out %/test_simd.o,$(TESTS_BUILT))),$(OUT)/$(test).o))
 TEST_PROGRAM := $(OUT)/tests$(SUITE:%=-%)
 TESTED := $(if $(SUITE),$(filter $(NEEDED_$(SUITE):%=$(OUT)/layers/%),$(LIBRARY)),$(LIBRARY))
 
-# test_simd compiles the vector functions as layers/ does: the linker takes any of the copies that are not inlined.
 EASY_TESTS := $(filter-out %/test_simd.o,$(TESTS))
 # The headers that most tests include are compiled once. Tests that read files or run the program have a second, larger
 # set, because SUITE=layers builds without data/. Two files configure Catch2 before they include it.
 FIRST_test := "test/check.hpp"
 FIRST_test/run := "test/check.hpp" "test/small_run.hpp" <nlohmann/json.hpp> <filesystem> <fstream> <map> <sstream>
 FIRST_OF_TESTS := $(OUT)/test/first.hpp.gch $(OUT)/test/run/first.hpp.gch
-RUN_TESTS := $(patsubst %.cpp,$(OUT)/%.o,$(shell grep -l 'small_run[.]hpp\|"data/' test/test_*.cpp))
-RUN_TESTS := $(filter $(RUN_TESTS),$(EASY_TESTS))
+RUN_TESTS := $(filter $(GROUPS_run:%.cpp=$(OUT)/%.o),$(EASY_TESTS))
 FIRST_TESTS := $(filter-out %/main.o %/check.o $(RUN_TESTS),$(filter $(OUT)/%,$(EASY_TESTS)))
 $(FIRST_TESTS): $(OUT)/test/first.hpp.gch
 $(FIRST_TESTS): private EXTRA += -include $(OUT)/test/first.hpp
@@ -39,6 +56,14 @@ $(RUN_TESTS): private EXTRA += -include $(OUT)/test/run/first.hpp
 $(FIRST_OF_TESTS) $(EASY_TESTS): private OPTIMIZE = -Og $(SANITIZERS)
 # An exception in a CHECK ends its test case, not the CHECK alone: a tenth less to compile.
 $(FIRST_OF_TESTS) $(TESTS): private EXTRA += -DCATCH_CONFIG_FAST_COMPILE
+
+JOINED_TESTS := $(filter $(OUT)/test/joined/%,$(TESTS))
+$(JOINED_TESTS): $(OUT)/test/joined/%.o: $(OUT)/test/joined/%.cpp $(OUT)/command
+	$(call SAY,c++   $(GROUP_$*:test/test_%.cpp=%))$(COMPILE) -MMD -MP -c $< -o $@
+$(JOINED_TESTS:.o=.cpp): $(OUT)/test/joined/%.cpp: FORCE
+	@mkdir -p $(@D)
+	@test/join.sh $(GROUP_$*) > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # Some tests run the program, which is in the same folder. GNU's OpenMP reads how long a thread spins before it sleeps
 # when a process starts: long spins make tests ten times slower on a machine that does something else too.

@@ -40,7 +40,7 @@ void gemm(Variant v, float* c, const float* a, const float* b, int M, int N, int
 std::vector<float> operand(size_t n, uint64_t seed) { return random_floats(n, seed, .5f, 1); }
 
 // Rounds to bfloat16, to nearest with ties to even.
-std::vector<float> rounded(std::vector<float> x) {
+std::vector<float> all_rounded(std::vector<float> x) {
   for (float& f : x) {
     const uint32_t bits = std::bit_cast<uint32_t>(f);
     f = std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
@@ -57,7 +57,7 @@ std::vector<Matmul> matmuls() {
 void check_sizes(int M, int N, int K, Matmul matmul = Matmul::fp32) {
   std::vector<float> a = operand(size_t(M) * K, 1), b = operand(size_t(K) * N, 2);
   const bool rounds = matmul == Matmul::bf16 && gemm_has_bf16();
-  const std::vector<float> read_a = rounds ? rounded(a) : a, read_b = rounds ? rounded(b) : b;
+  const std::vector<float> read_a = rounds ? all_rounded(a) : a, read_b = rounds ? all_rounded(b) : b;
   const std::vector<float> bias = operand(N, 3), before = operand(size_t(M) * N, 4);
   for (const Variant v : {nt, nn, tn}) {
     const std::string sizes = std::to_string(M) + "x" + std::to_string(N) + "x" + std::to_string(K);

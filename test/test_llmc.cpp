@@ -75,7 +75,7 @@ Config small() {
 }
 
 // With random numbers in every tensor.
-Model random_model(const Config& config) {
+Model random_gpt2(const Config& config) {
   Model model(config);
   const std::vector<float> values = random_floats(model.floats, 3, 0, .3f);
   for (const TensorSpec& spec : model.table)
@@ -120,7 +120,7 @@ TEST_CASE("a GPT-2 has the same bits after llm.c's file", "[llmc]") {
   for (const int vocabulary : {256, 300}) {
     Config c = small();
     c.vocab_size = vocabulary;
-    const Model model = random_model(c);
+    const Model model = random_gpt2(c);
     CHECK(write_llmc(f.path("."), exported(model)) ==
           "GPT-2 of llm.c, version 3, in model.bin, with gpt2_tokenizer.bin");
     for (const std::string& path : {f.path("."), f.path("model.bin")}) {
@@ -142,7 +142,7 @@ TEST_CASE("llm.c's file has its tensors in order, and the vocabulary padded with
   const Folder f;
   Config c = small();
   c.vocab_size = 130;
-  const Model model = random_model(c);
+  const Model model = random_gpt2(c);
   write_llmc(f.path("."), exported(model));
   const std::string file = f.read("model.bin");
   int32_t header[256];
@@ -193,7 +193,7 @@ TEST_CASE("llm.c's file has its tensors in order, and the vocabulary padded with
 
 TEST_CASE("llm.c's version 5 has bfloat16, rounded to the nearest", "[llmc]") {
   const Folder f;
-  const Model model = random_model(small());
+  const Model model = random_gpt2(small());
   write_llmc(f.path("."), exported(model, "bf16"));
   const auto from = open_llmc(f.path("."));
   Model rounded(from->config(), false);
@@ -209,7 +209,7 @@ TEST_CASE("llm.c's version 5 has bfloat16, rounded to the nearest", "[llmc]") {
   open_llmc(f.path("."))->load(again);
   CHECK(same_bits({again.weights.get(), again.floats}, {rounded.weights.get(), rounded.floats}));
 
-  Model large = random_model(small());
+  Model large = random_gpt2(small());
   large.weights[0] = std::numeric_limits<float>::max();
   CHECK(contains(message_of<std::runtime_error>([&] { write_llmc(f.path("."), exported(large, "bf16")); }),
                  "too large for bfloat16: choose --dtype f32"));
@@ -221,7 +221,7 @@ TEST_CASE("a model without biases has zeros for them in llm.c's file", "[llmc]")
   const Folder f;
   Config c = small();
   c.bias = false;
-  const Model model = random_model(c);
+  const Model model = random_gpt2(c);
   write_llmc(f.path("."), exported(model));
   const auto from = open_llmc(f.path("."));
   Model again(from->config(), false);
@@ -255,7 +255,7 @@ TEST_CASE("models that llm.c does not have are refused by the option in the way"
 
 TEST_CASE("a damaged model of llm.c is refused before anything is allocated", "[llmc]") {
   const Folder f;
-  Model model = random_model(small());
+  Model model = random_gpt2(small());
   write_llmc(f.path("."), exported(model));
   const std::string file = f.read("model.bin");
   for (const size_t size : {0, 3, 1000, 1023})

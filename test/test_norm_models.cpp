@@ -8,7 +8,7 @@
 namespace {
 
 constexpr NormKind kOthers[] = {NormKind::scalenorm, NormKind::batchnorm, NormKind::dyt, NormKind::derf};
-constexpr int B = 3, T = 17, V = 31;
+constexpr int kB = 3, kT = 17, V = 31;
 
 Config make_config(NormKind kind, const std::string& placement = "pre", bool llama = false) {
   Config c;
@@ -22,10 +22,10 @@ Config make_config(NormKind kind, const std::string& placement = "pre", bool lla
 }
 
 struct Run : TrainingState {
-  std::vector<int> tokens, targets = std::vector<int>(::B * ::T);
+  std::vector<int> tokens, targets = std::vector<int>(kB * kT);
   double loss = 0;
 
-  explicit Run(const Config& config) : TrainingState(Model(config), ::B, ::T) { initialize(model, 7); }
+  explicit Run(const Config& config) : TrainingState(Model(config), kB, kT) { initialize(model, 7); }
   // Tokens that a rule links to their targets.
   Batch batch(int number) {
     tokens = random_ints(B * T, number, V);
@@ -75,27 +75,27 @@ TEST_CASE("BatchNorm's running statistics and its loss in evaluation agree with 
 TEST_CASE("BatchNorm lets a position see later tokens in training, and not in evaluation", "[norm][model]") {
   const auto features = [](NormKind kind, const std::vector<int>& tokens, bool training) {
     Run run(make_config(kind));
-    const std::vector<int> targets(B * T);
-    const Batch batch{tokens.data(), targets.data(), B, T};
+    const std::vector<int> targets(kB * kT);
+    const Batch batch{tokens.data(), targets.data(), kB, kT};
     if (training)
       model_loss_and_gradients(run.model, run.activations, batch, 1, {});
     else
       model_features(run.model, run.activations, batch);
     const float* h = run.activations.end.h;
-    return std::vector<float>(h, h + size_t(B) * T * run.model.config.channels);
+    return std::vector<float>(h, h + size_t(kB) * kT * run.model.config.channels);
   };
   for (const NormKind kind : {NormKind::layernorm, NormKind::batchnorm})
     for (const bool training : {true, false}) {
-      std::vector<int> tokens = random_ints(B * T, 1, V);
+      std::vector<int> tokens = random_ints(kB * kT, 1, V);
       const std::vector<float> before = features(kind, tokens, training);
-      const int t = 5, C = before.size() / (B * T);
+      const int t = 5, C = before.size() / (kB * kT);
       tokens[t + 1] = (tokens[t + 1] + 1) % V;
       const std::vector<float> after = features(kind, tokens, training);
       const auto row = [&](const std::vector<float>& h, int n) { return std::span(h).subspan(size_t(n) * C, C); };
       CHECK_FALSE(same_bits(row(before, t + 1), row(after, t + 1)));
       const bool leaks = kind == NormKind::batchnorm && training;
       CHECK(same_bits(row(before, t), row(after, t)) == !leaks);          // an earlier position in the same text
-      CHECK(same_bits(row(before, 2 * T), row(after, 2 * T)) == !leaks);  // another text
+      CHECK(same_bits(row(before, 2 * kT), row(after, 2 * kT)) == !leaks);  // another text
       if (!leaks) continue;
       double change = 0;
       for (int c = 0; c < C; ++c) change = std::max(change, std::fabs(double(row(after, t)[c] - row(before, t)[c])));
@@ -174,7 +174,7 @@ TEST_CASE("with norms of the other kinds, cached logits are those of the full fo
       Run run(make_config(kind, "sandwich", llama));
       for (int step = 0; step < 5; ++step) run.step(step);  // moves the running statistics away from their start
       check_generated(std::string("norm models cached logits/") + name_of(kNormKinds, kind), run.model,
-                      random_ints(T, 3, V), {1}, 3e-6);  // as in test_generate.cpp
+                      random_ints(kT, 3, V), {1}, 3e-6);  // as in test_generate.cpp
     }
 }
 
