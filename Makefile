@@ -82,7 +82,8 @@ $(CONFIG): dev/setup.sh
 
 MACROS := $(shell $(CXX) $(ARCH) -dM -E -x c++ /dev/null 2>/dev/null)
 has = $(filter $(1),$(MACROS))
-SIMD := $(strip $(if $(call has,__AVX512F__),AVX-512 $(if $(call has,__AVX512BF16__),+ BF16), \
+SIMD := $(strip $(if $(call has,__AVX512F__),\
+  AVX-512 $(if $(call has,__AVX512BF16__),+ BF16) $(if $(call has,__AMX_BF16__),+ AMX), \
   $(if $(call has,__AVX2__),AVX2,$(if $(call has,__SSE2__),SSE2,$(if $(call has,__ARM_NEON),NEON,none)))))
 COMPILER := $(shell $(CXX) --version 2>/dev/null | head -n 1)
 

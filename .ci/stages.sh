@@ -67,13 +67,19 @@ sanitized='~[slow]~[long]~[nightly]~[recompute]~[pages]~[textbook]~[equivalence]
 sanitized+='~[diagnostics]~[model]~[simd]~[cost]~[block]~[presets]~[sampling]~[end]~[resume]~[words]~[corpus]~[rooms]'
 sanitized+='~*comparison*'  # last: a name ends at the next bracket only
 
+# processor_has MACRO: does the compiler define it for this processor?
+processor_has() { ${CXX:-c++} -march=native -dM -E -x c++ /dev/null 2>/dev/null | grep " $1 " >/dev/null; }
+
 # other_processors WORDS...: the tests, for the kinds of x86 processor that this one is not, but can run. The words are
 # make's: SUITE=kernels. Without them, all tests run.
 other_processors() {
-  local macros
-  macros=$(${CXX:-c++} -march=native -dM -E -x c++ /dev/null 2>/dev/null || true)
-  case $macros in *__AVX512F__*) stage "AVX2 alone" make test-elsewhere ON=x86-64-v3 "$@" ;; esac
-  case $macros in *__AVX2__*) stage "SSE2 alone" make test-elsewhere ON=x86-64 "$@" ;; esac
+  if processor_has __AVX512F__; then stage "AVX2 alone" make test-elsewhere ON=x86-64-v3 "$@"; fi
+  if processor_has __AVX2__; then stage "SSE2 alone" make test-elsewhere ON=x86-64 "$@"; fi
+}
+
+# without_amx WORDS...: the tests as a processor with AVX-512 and bf16 runs them that has no AMX.
+without_amx() {
+  if processor_has __AMX_BF16__; then stage "without AMX" make test-elsewhere ON=cooperlake "$@"; fi
 }
 
 # arm WORDS...: tests as a 64-bit ARM processor runs them, unless this is one. Skipped without a cross compiler or an

@@ -48,15 +48,29 @@ std::vector<float> all_rounded(std::vector<float> x) {
   return x;
 }
 
-// Without instructions for bf16, products in bf16 are those in fp32. "gemm in bf16 and odd sizes" checks that.
-std::vector<Matmul> matmuls() {
-  if (!gemm_has_bf16()) return {Matmul::fp32};
-  return {Matmul::fp32, Matmul::bf16};
+// The kernels of this processor. In the options of a product, `matmul` and `amx` choose one.
+struct Kernel {
+  const char* name;
+  Matmul matmul;
+  bool amx = true;
+};
+constexpr Kernel kFp32 = {"", Matmul::fp32}, kVectors = {" bf16", Matmul::bf16, false}, kAmx = {" amx", Matmul::bf16};
+
+std::vector<Kernel> bf16_kernels() {
+  if (!gemm_has_bf16()) return {};
+  if (!gemm_has_amx()) return {kVectors};
+  return {kVectors, kAmx};
 }
 
-void check_sizes(int M, int N, int K, Matmul matmul = Matmul::fp32) {
+std::vector<Kernel> kernels() {
+  std::vector<Kernel> all = bf16_kernels();
+  all.insert(all.begin(), kFp32);
+  return all;
+}
+
+void check_sizes(int M, int N, int K, Kernel kernel = kFp32) {
   std::vector<float> a = operand(size_t(M) * K, 1), b = operand(size_t(K) * N, 2);
-  const bool rounds = matmul == Matmul::bf16 && gemm_has_bf16();
+  const bool rounds = kernel.matmul == Matmul::bf16 && gemm_has_bf16();
   const std::vector<float> read_a = rounds ? all_rounded(a) : a, read_b = rounds ? all_rounded(b) : b;
   const std::vector<float> bias = operand(N, 3), before = operand(size_t(M) * N, 4);
   for (const Variant v : {nt, nn, tn}) {
@@ -69,8 +83,10 @@ void check_sizes(int M, int N, int K, Matmul matmul = Matmul::fp32) {
         for (size_t i = 0; i < want.size(); ++i)
           want[i] += (with_bias ? double(bias[i % N]) : 0) + (accumulate ? double(before[i]) : 0);
         std::vector<float> c = accumulate ? before : garbage(before.size());
-        gemm(v, c.data(), a.data(), b.data(), M, N, K, {with_bias ? bias.data() : nullptr, accumulate, matmul});
-        check_close(std::string(rounds ? "gemm bf16/" : "gemm/") + kNames[v] + " " + sizes +
+        gemm(v, c.data(), a.data(), b.data(), M, N, K,
+             {.bias = with_bias ? bias.data() : nullptr, .accumulate = accumulate, .matmul = kernel.matmul,
+              .amx = kernel.amx});
+        check_close(std::string("gemm") + (rounds ? kernel.name : "") + "/" + kNames[v] + " " + sizes +
                         (accumulate ? " +=" : " =") + (with_bias ? " bias" : ""),
                     c, want, kTolerance);
       }
@@ -86,21 +102,58 @@ TEST_CASE("gemm in all variants and odd sizes", "[gemm]") {
 }
 
 TEST_CASE("gemm at the edges of its tiles and blocks", "[gemm]") {
-  for (const Matmul matmul : matmuls()) {
-    for (const int M : {2, 3, 4, 5, 9}) check_sizes(M, 49, 270, matmul);
-    for (const int N : {15, 16, 31, 47, 48, 49}) check_sizes(9, N, 40, matmul);
-    check_sizes(8, 48, 256, matmul);
-    check_sizes(65, 97, 513, matmul);
-    check_sizes(300, 37, 19, matmul);
-    check_sizes(5, 1577, 259, matmul);
-    check_sizes(97, 131, 1100, matmul);
+  for (const Kernel& kernel : kernels()) {
+    for (const int M : {2, 3, 4, 5, 9}) check_sizes(M, 49, 270, kernel);
+    for (const int N : {15, 16, 31, 47, 48, 49}) check_sizes(9, N, 40, kernel);
+    check_sizes(8, 48, 256, kernel);
+    check_sizes(65, 97, 513, kernel);
+    check_sizes(300, 37, 19, kernel);
+    check_sizes(5, 1577, 259, kernel);
+    check_sizes(97, 131, 1100, kernel);
+    check_sizes(150, 600, 520, kernel);  // two blocks of A and two slices of B
   }
+}
+
+TEST_CASE("gemm at the edges of AMX's tiles and blocks", "[gemm][bf16]") {
+  if (!gemm_has_amx()) return skip_test("no AMX");
+  for (const int M : {15, 16, 17, 32, 48, 80}) check_sizes(M, 33, 40, kAmx);
+  for (const int N : {16, 17, 32, 33, 64, 65}) check_sizes(37, N, 40, kAmx);
+  for (const int K : {2, 31, 32, 34, 64, 767, 768, 770, 1600}) {
+    check_sizes(3, 19, K, kAmx);
+    check_sizes(18, 35, K, kAmx);
+  }
+  check_sizes(700, 40, 780, kAmx);  // two blocks of A
 }
 
 TEST_CASE("gemm in bf16 and odd sizes", "[gemm][bf16]") {
   for (const int M : {1, 7, 33})
     for (const int N : {1, 7, 33})
-      for (const int K : {1, 7, 17, 33}) check_sizes(M, N, K, Matmul::bf16);
+      for (const int K : {1, 7, 17, 33})
+        for (const Kernel& kernel : {kVectors, kAmx}) check_sizes(M, N, K, kernel);
+}
+
+// Otherwise the tests of both kernels test one of them twice.
+TEST_CASE("products in bf16 use AMX unless an option forbids it", "[gemm][bf16]") {
+  if (!gemm_has_amx()) return skip_test("no AMX");
+  for (const int M : {1, 20}) {
+    const int N = 40, K = 300;
+    const std::vector<float> a = operand(size_t(M) * K, 1), b = operand(size_t(N) * K, 2);
+    std::vector<float> with = garbage(M * N), without = with;
+    gemm_nt(with.data(), a.data(), b.data(), M, N, K, {.matmul = Matmul::bf16});
+    gemm_nt(without.data(), a.data(), b.data(), M, N, K, {.matmul = Matmul::bf16, .amx = false});
+    CHECK(with != without);  // they round at different places
+  }
+}
+
+TEST_CASE("products in bf16 count subnormal numbers as zero", "[gemm][bf16]") {
+  const int M = 20, N = 35, K = 40;
+  for (const Kernel& kernel : bf16_kernels())
+    for (const auto& [x, y] : {std::pair(1e-39f, 1.f), {1.f, 1e-39f}, {1e-20f, 1e-20f}}) {
+      const std::vector<float> a(M * K, x), b(N * K, y);
+      std::vector<float> c = garbage(M * N);
+      gemm_nt(c.data(), a.data(), b.data(), M, N, K, {.matmul = kernel.matmul, .amx = kernel.amx});
+      CHECK(c == std::vector<float>(M * N));
+    }
 }
 
 TEST_CASE("gemm on one thread reads and writes inside wider matrices", "[gemm]") {
@@ -156,13 +209,14 @@ TEST_CASE("gemm leaves out what a triangle does not need", "[gemm]") {
 }
 
 TEST_CASE("gemm is the same for any number of threads", "[gemm]") {
-  for (const auto& [M, N, K] : {std::array{100, 70, 300}, {485, 40, 30}, {3, 3100, 300}})
+  for (const auto& [M, N, K] : {std::array{100, 70, 300}, {485, 40, 30}, {3, 3100, 300}, {40, 40, 1600}})
     for (const Variant v : {nt, nn, tn}) {
       const std::vector<float> a = operand(size_t(M) * K, 1), b = operand(size_t(K) * N, 2);
-      for (const Matmul matmul : matmuls())
+      for (const Kernel& kernel : kernels())
         check_same_for_all_threads([&, M = M, N = N, K = K] {
           std::vector<float> c = random_floats(size_t(M) * N, 3);
-          gemm(v, c.data(), a.data(), b.data(), M, N, K, {nullptr, true, matmul});
+          gemm(v, c.data(), a.data(), b.data(), M, N, K,
+               {.accumulate = true, .matmul = kernel.matmul, .amx = kernel.amx});
           return c;
         });
     }
@@ -170,30 +224,37 @@ TEST_CASE("gemm is the same for any number of threads", "[gemm]") {
 
 // Therefore text generated token by token has the logits of the whole text, bit for bit.
 TEST_CASE("a row of a product has the same bits alone and among others", "[gemm]") {
-  const int M = 20, N = 75, K = 600;
+  const int M = 40, N = 75, K = 1600;
   const std::vector<float> a = operand(M * K, 1), b = operand(N * K, 2), bias = operand(N, 3);
-  std::vector<float> all = garbage(M * N);
-  gemm_nt(all.data(), a.data(), b.data(), M, N, K, {bias.data()});
-  for (const int rows : {1, 2, 3, 4, 5}) {
-    std::vector<float> some = garbage(rows * N);
-    gemm_nt(some.data(), a.data() + 7 * K, b.data(), rows, N, K, {bias.data()});
-    REQUIRE(std::equal(some.begin(), some.end(), all.begin() + 7 * N));
+  for (const Kernel& kernel : kernels()) {
+    const GemmOptions options{.bias = bias.data(), .matmul = kernel.matmul, .amx = kernel.amx};
+    std::vector<float> all = garbage(M * N);
+    gemm_nt(all.data(), a.data(), b.data(), M, N, K, options);
+    for (const int rows : {1, 2, 3, 4, 5, 16, 17, 33}) {
+      std::vector<float> some = garbage(rows * N);
+      gemm_nt(some.data(), a.data() + 7 * K, b.data(), rows, N, K, options);
+      INFO(rows << " rows" << kernel.name);
+      REQUIRE(std::equal(some.begin(), some.end(), all.begin() + 7 * N));
+    }
   }
 }
 
 TEST_CASE("a NaN stays in its row of a product", "[gemm]") {
-  const int M = 15, N = 35, K = 9;
-  std::vector<float> a = random_floats(M * K, 1), c = garbage(M * N);
-  const std::vector<float> b = random_floats(N * K, 2);
-  a[7 * K + 4] = garbage(1)[0];
-  gemm_nt(c.data(), a.data(), b.data(), M, N, K);
-  for (int i = 0; i < M * N; ++i) REQUIRE(std::isnan(c[i]) == (i / N == 7));
+  const int N = 35, K = 9;
+  for (const Kernel& kernel : kernels())
+    for (const int M : {15, 20}) {
+      std::vector<float> a = random_floats(M * K, 1), c = garbage(M * N);
+      const std::vector<float> b = random_floats(N * K, 2);
+      a[7 * K + 4] = garbage(1)[0];
+      gemm_nt(c.data(), a.data(), b.data(), M, N, K, {.matmul = kernel.matmul, .amx = kernel.amx});
+      for (int i = 0; i < M * N; ++i) REQUIRE(std::isnan(c[i]) == (i / N == 7));
+    }
 }
 
 TEST_CASE("a product with a matrix of 16-bit numbers is that with the same numbers as floats, to the bit", "[gemm]") {
   for (const NumberType type : {NumberType::bf16, NumberType::fp16})
     for (const auto& [M, N, K] : {std::array{1, 40, 70}, {3, 17, 300}, {4, 33, 1}, {9, 96, 40}, {9, 100, 37},
-                                  {70, 130, 600}, {200, 64, 1100}}) {
+                                  {16, 33, 1600}, {70, 130, 600}, {200, 64, 1100}}) {
       const std::vector<float> a = operand(size_t(M) * K, 1), bias = operand(N, 3);
       std::vector<float> b = operand(size_t(K) * N, 2), packed(floats_of(type, b.size()));
       round_to(type, packed.data(), 0, b.data(), b.size());
@@ -201,13 +262,13 @@ TEST_CASE("a product with a matrix of 16-bit numbers is that with the same numbe
         for (float& x : b) x = widened(rounded<Number>(x));
       });
       for (const Variant v : {nt, nn, tn})
-        for (const Matmul matmul : matmuls()) {
-          GemmOptions options{bias.data(), false, matmul};
+        for (const Kernel& kernel : kernels()) {
+          GemmOptions options{.bias = bias.data(), .matmul = kernel.matmul, .amx = kernel.amx};
           std::vector<float> want(size_t(M) * N), c = garbage(want.size());
           gemm(v, want.data(), a.data(), b.data(), M, N, K, options);
           options.b = type;
           gemm(v, c.data(), a.data(), packed.data(), M, N, K, options);
-          INFO(kNames[v] << " " << M << " x " << N << " x " << K << (matmul == Matmul::bf16 ? " bf16" : ""));
+          INFO(kNames[v] << " " << M << " x " << N << " x " << K << kernel.name);
           CHECK(c == want);
         }
     }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cgroup.hpp"
+#include "layers/kernels/gemm.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "data/strings/format.hpp"
 
@@ -85,7 +86,7 @@ Machine detect_machine() {
 #endif
   machine.processors = within_quota(machine.processors, group.processors);
 #if defined(__AVX512F__)
-  machine.simd = "AVX-512";
+  machine.simd = gemm_has_amx() ? "AVX-512 + AMX" : "AVX-512";
 #elif defined(__AVX2__)
   machine.simd = "AVX2";
 #elif defined(__ARM_NEON)

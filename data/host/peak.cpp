@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "layers/kernels/amx.hpp"
 #include "layers/kernels/buffer.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
@@ -106,19 +107,21 @@ size_t share_of(size_t floats) { return floats / static_cast<size_t>(max_threads
 
 double measure_flops(Matmul matmul) {
   constexpr int kTimes = 400'000;
-  const bool pairs = matmul == Matmul::bf16 && gemm_has_bf16();
+  const bool pairs = matmul == Matmul::bf16 && gemm_has_bf16(), tiles = pairs && gemm_has_amx();
   static std::map<std::pair<bool, int>, double> known;
   double& flops = known[{pairs, max_threads()}];
   if (flops > 0) return flops;
   const double seconds = best_of([&] {
     return on_all_threads([&](int) {
+      if (tiles) return amx::repeat_products(kTimes);
 #if defined(__AVX512BF16__)
       if (pairs) return run(kTimes, [](Vec sum, Vec a, Vec b) { return simd::bf16_dot(sum, a, b); });
 #endif
       run(kTimes, [](Vec sum, Vec a, Vec b) { return next_sum(sum, a, b); });
     });
   });
-  return flops = 2. * kTimes * kSums * W * (pairs ? 2 : 1) * max_threads() / seconds;
+  const double each = tiles ? amx::kRepeated : 2. * kSums * W * (pairs ? 2 : 1);
+  return flops = each * kTimes * max_threads() / seconds;
 }
 
 double read_once(const float* x, size_t floats) {

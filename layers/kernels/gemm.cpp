@@ -15,6 +15,9 @@
 // An operand is not packed if its layout already suits the tile: A if its rows run along k; B if its columns are
 // adjacent and A has too few rows to repay packing; and anything that fits in L1.
 //
+// With AMX, A and B swap their places, because the register tile takes so little time: a large block of A is packed
+// once and stays in L2, and a slice of B is a single panel, which is read from L1 right after it was packed.
+//
 // Threads share nothing: each computes one rectangle of C and packs what it needs. So an operand is packed once for
 // each rectangle that reads it, but the only barrier is at the end.
 
@@ -24,6 +27,7 @@
 #include <array>
 #include <type_traits>
 
+#include "amx.hpp"
 #include "buffer.hpp"
 #include "parallel.hpp"
 #include "simd.hpp"
@@ -33,26 +37,30 @@ namespace {
 using simd::Vec;
 using simd::W;
 
-// The sums of a tile, NV vectors of B and one of A must fit into the registers. There are 32 on AVX-512 and NEON and 16
-// elsewhere; without a fused multiply-add, a product takes one of them.
+constexpr int kStrip = 16;  // words of each panel that are packed before the next strip
+
+// Sizes of a register tile of vectors, and of the blocks around it. The sums of a tile, NV vectors of B and one of A
+// must fit into the registers. There are 32 on AVX-512 and NEON and 16 elsewhere; without a fused multiply-add, a
+// product takes one of them.
+struct VectorTile {
 #if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int MR = 8, NV = 3;
+  static constexpr int MR = 8, NV = 3;
 #elif defined(__FMA__)
-constexpr int MR = 4, NV = 3;
+  static constexpr int MR = 4, NV = 3;
 #else
-constexpr int MR = 4, NV = 2;
+  static constexpr int MR = 4, NV = 2;
 #endif
-constexpr int NR = NV * W;
-constexpr int KC = 256;      // words; a KC × MR panel of A and a KC × NR panel of B fit in L1
-constexpr int MC = 16 * MR;  // rows of a block
-constexpr int kSlice = 144 * 1024;  // words of B that are packed at a time: half of a 1 MB L2
-constexpr int kStrip = 16;   // words of each panel that are packed before the next strip
+  static constexpr int KC = 256;  // words; a KC × MR panel of A and a KC × NR panel of B fit in L1
+  static constexpr int kBlock = 16 * MR * KC;  // words of A that are packed at a time
+  static constexpr int kSlice = 144 * 1024;    // words of B that are packed at a time: half of a 1 MB L2
+  static constexpr int kSquare = 1;  // rows of A and words are packed and multiplied in multiples of it
+};
 
 // ---- what a word of a panel is ---------------------------------------------------------------------------
 
 // A packed panel consists of 32-bit words, each with kSteps consecutive numbers along k. Numbers beyond the matrix are
 // zero.
-struct Fp32 {
+struct Fp32 : VectorTile {
   static constexpr int kSteps = 1;
   // W words of one line along k; n numbers are left.
   template <class Number>
@@ -64,7 +72,7 @@ struct Fp32 {
 };
 
 #if defined(__AVX512BF16__)
-struct Bf16 {
+struct Bf16 : VectorTile {
   static constexpr int kSteps = 2;
   template <class Number>
   static Vec along(const Number* p, int n) {
@@ -80,8 +88,23 @@ struct Bf16 {
 using Bf16 = Fp32;
 #endif
 
+// The same words for AMX. Two by two tile registers of W × W sums are the register tile. KC is large, because reading
+// panels from L2 costs less than adding to C once more.
+struct Amx : Bf16 {
+  static constexpr int MR = 2 * W, NV = 2, KC = 384;
+  static constexpr int kSlice = NV * W * KC;                                          // one panel
+  static constexpr int kBlock = VectorTile::kBlock + VectorTile::kSlice - kSlice;  // a third of a 2 MB L2
+  static constexpr int kSquare = W;
+  template <class Number>
+  static Vec across(const Number* p, size_t step, int n, int k) {
+    return k > 0 ? Bf16::across(p, step, n, k) : Vec{};
+  }
+};
+
+constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
+
 template <class Format>
-int words_of(int k) { return (k + Format::kSteps - 1) / Format::kSteps; }
+int words_of(int k) { return round_up((k + Format::kSteps - 1) / Format::kSteps, Format::kSquare); }
 
 // ---- packing ---------------------------------------------------------------------------------------------
 
@@ -131,8 +154,40 @@ template <class Format, int group, class Number>
 void pack(float* to, int width, const Number* from, size_t line, size_t step, int lines, int k) {
   step == 1 ? pack_turned<Format, group>(to, width, from, line, lines, k)
   : lines == width && width == group ? pack_beside<Format, group, 1>(to, width, from, step, lines, k)
-  : lines == width && width == NV * group ? pack_beside<Format, group, NV>(to, width, from, step, lines, k)
-                                          : pack_beside<Format, group, 0>(to, width, from, step, lines, k);
+  : lines == width && width == Format::NV * group
+      ? pack_beside<Format, group, Format::NV>(to, width, from, step, lines, k)
+      : pack_beside<Format, group, 0>(to, width, from, step, lines, k);
+}
+
+// Packs rows of A for AMX: squares of W rows by W words, row after row. Word w of row i goes to
+// to[w / W · W · MR + i · W + w % W].
+template <bool along>
+void pack_squares(float* to, const float* from, size_t line, size_t step, int lines, int k) {
+  constexpr int kSteps = Amx::kSteps;
+  for (int w = 0; w < words_of<Amx>(k); w += W)
+    for (int i0 = 0; i0 < lines; i0 += W) {
+      Vec v[W];
+#pragma GCC unroll 16
+      for (int i = 0; i < W; ++i)
+        if constexpr (along) {
+          const float* next = from + (i0 + i) * line + w * kSteps;
+          v[i] = i0 + i < lines ? Amx::along(next, k - w * kSteps) : Vec{};
+        } else {
+          v[i] = Amx::across(from + (w + i) * kSteps * step + i0, step, lines - i0, k - (w + i) * kSteps);
+        }
+      if (!along) simd::turn(v);
+#pragma GCC unroll 16
+      for (int i = 0; i < W; ++i) simd::store(to + w * Amx::MR + (i0 + i) * W, v[i]);
+    }
+}
+
+// Packs rows of A as the format's tile reads them.
+template <class Format>
+void pack_rows(float* to, const float* from, size_t line, size_t step, int lines, int k) {
+  if constexpr (Format::kSquare == 1)
+    pack<Format, std::min(Format::MR, W)>(to, Format::MR, from, line, step, lines, k);
+  else
+    (step == 1 ? pack_squares<true> : pack_squares<false>)(to, from, line, step, lines, k);
 }
 
 // ---- the register tile -----------------------------------------------------------------------------------
@@ -150,7 +205,7 @@ struct Target {
   size_t ldc;
   const float* bias;
   bool add;
-  int columns;
+  int rows, columns;
 };
 
 // The input of a tile: panels packed by pack(), or the matrix itself. Word w of A's row i is at a[i + w·a_next] if the
@@ -197,15 +252,38 @@ void tile(const Target& t, const Source& source, int words) {
   }
 }
 
-// A tile function for every number of rows and vectors, so that edges cost no more than their size.
+// The same in high × wide tile registers. Only vectors can add to C or end in the middle of a row, so the sums may have
+// to pass through memory.
+template <int high, int wide>
+void tile_of_squares(const Target& t, const Source& source, int words) {
+  for (int i = 0; i < t.rows; ++i)
+    for (int j = 0; j < wide; ++j) __builtin_prefetch(t.c + i * t.ldc + j * W, 1);
+  const auto multiply = [&](float* c, size_t ldc) {
+    amx::multiply<high, wide>(c, ldc, source.a, source.b, source.b_next, words);
+  };
+  if (t.rows == high * W && t.columns == wide * W && !t.bias && !t.add) return multiply(t.c, t.ldc);
+  alignas(64) float sums[high * W][wide * W];
+  multiply(sums[0], wide * W);
+  for (int i = 0; i < t.rows; ++i)
+    for (int j = 0; j < wide; ++j)
+      finish(simd::load(sums[i] + j * W), t.c + i * t.ldc + j * W, t.bias ? t.bias + j * W : nullptr, t.add,
+             std::min(W, t.columns - j * W));
+}
+
+// A tile function for every number of rows, or of squares, and vectors, so that edges cost no more than their size.
 using Tile = void (*)(const Target&, const Source&, int words);
-using Tiles = std::array<Tile, MR * NV>;
+template <class Format, bool a_beside, int high, int wide>
+constexpr Tile tile_of() {
+  if constexpr (Format::kSquare == 1) return tile<Format, a_beside, high, wide>;
+  else return tile_of_squares<high, wide>;
+}
 template <class Format, bool a_beside, int... i>
-constexpr Tiles tiles_of(std::integer_sequence<int, i...>) {
-  return {tile<Format, a_beside, i / NV + 1, i % NV + 1>...};
+constexpr auto tiles_of(std::integer_sequence<int, i...>) {
+  return std::array{tile_of<Format, a_beside, i / Format::NV + 1, i % Format::NV + 1>()...};
 }
 template <class Format, bool a_beside>
-constexpr Tiles kTiles = tiles_of<Format, a_beside>(std::make_integer_sequence<int, MR * NV>());
+constexpr auto kTiles = tiles_of<Format, a_beside>(
+    std::make_integer_sequence<int, Format::MR / Format::kSquare * Format::NV>());
 
 // ---- the loops around it ---------------------------------------------------------------------------------
 
@@ -223,29 +301,54 @@ struct Product {
   const Number* b_at(int k, int j) const {
     return reinterpret_cast<const Number*>(b.data) + k * b.row + (first + j) * b.col;
   }
+
+  // Rows [begin, end) of the product.
+  Product rows(int begin, int end) const {
+    Product part = *this;
+    part.c += begin * ldc;
+    part.a.data += begin * a.row;
+    part.M = end - begin;
+    return part;
+  }
 };
 
 // Returns the rows of a panel, as even as possible: 9 rows are 5 + 4, not 8 + 1.
+template <class Format>
 int panel_height(int rows) {
-  const int panels = (rows + MR - 1) / MR;
-  return (rows + panels - 1) / panels;
+  const int panels = (rows + Format::MR - 1) / Format::MR;
+  return round_up((rows + panels - 1) / panels, Format::kSquare);
 }
 
 // Returns the columns of the next panel if `left` are left. Four vectors are 2 + 2, not 3 + 1, because a tile of one
 // vector has too few sums to keep the processor busy.
+template <class Format>
 int panel_width(int left) {
+  constexpr int NV = Format::NV;
   const int vectors = (left + W - 1) / W;
   return std::min(left, W * (vectors == NV + 1 ? (NV + 1) / 2 : NV));
 }
 
-int whole_vectors(int n) { return (n + W - 1) / W * W; }
+// Returns the end of part q of n parts of `size`, at a multiple of `step`.
+int part_end(int size, int step, int q, int n) {
+  const long long steps = (size + step - 1) / step;
+  return static_cast<int>(std::min<long long>(size, steps * q / n * step));
+}
 
-struct Workspace {
-  Buffer a = allocate(static_cast<size_t>(MC) * KC), b = allocate(kSlice);
-};
-const Workspace& workspace() {
-  thread_local const Workspace work;
-  return work;
+// Returns the rows of a block of A. For AMX, a smaller K allows more of them.
+template <class Format>
+int rows_of_block(int K) {
+  if (Format::kSquare == 1) return Format::kBlock / Format::KC;
+  return Format::kBlock / std::min(Format::KC, words_of<Format>(K)) / Format::MR * Format::MR;
+}
+
+int whole_vectors(int n) { return round_up(n, W); }
+
+// Room for a block of A and then a slice of B. Every thread has its own.
+float* workspace() {
+  constexpr int kAll = VectorTile::kBlock + VectorTile::kSlice;
+  static_assert(kAll == Amx::kBlock + Amx::kSlice);
+  thread_local const Buffer work = allocate(kAll);
+  return work.get();
 }
 
 // A matrix product, with the choice which operands are packed.
@@ -253,13 +356,16 @@ template <class Format, class Number>
 struct Blocks {
   static constexpr bool kUnpacked = std::is_same_v<Format, Fp32>;  // bf16 has to be rounded first
   static constexpr bool kFloats = std::is_same_v<Number, float>;   // other numbers of B become floats first
-  static constexpr int kDepth = KC * Format::kSteps;
+  static constexpr int MR = Format::MR, NV = Format::NV, NR = NV * W, kSlice = Format::kSlice;
+  static constexpr int kDepth = Format::KC * Format::kSteps;
   const Product& p;
-  const Workspace& work = workspace();
+  const int MC = rows_of_block<Format>(p.K);
+  float* const a_block = workspace();
+  float* const b_slice = a_block + Format::kBlock;
   const bool pack_a = !kUnpacked || (p.a.col != 1 && !near(p.a.col));
   const bool few = p.M <= 8 * MR && p.K <= 8 * MR;  // too few to repay packing B
   const bool pack_b = !kUnpacked || !kFloats || p.b.col != 1 || p.N % W || !(few || near(p.b.row));
-  const Tiles& tiles = p.a.col != 1 || pack_a ? kTiles<Format, true> : kTiles<Format, false>;
+  const decltype(kTiles<Format, true>)& tiles = p.a.col != 1 || pack_a ? kTiles<Format, true> : kTiles<Format, false>;
 
   void run() const {
     const int deep = pack_a ? kDepth : 4 * kDepth;
@@ -268,7 +374,7 @@ struct Blocks {
       const int nc = std::max(1, kSlice / words_of<Format>(end - first) / NR) * NR;
       for (int jc = 0; jc < p.N; jc += nc) {
         const int columns = std::min(nc, p.N - jc);
-        const auto slice = [&](int pc) { return work.b.get() + words_of<Format>(pc - first) * whole_vectors(columns); };
+        const auto slice = [&](int pc) { return b_slice + words_of<Format>(pc - first) * whole_vectors(columns); };
         for (int pc = first; pack_b && pc < end; pc += kDepth) pack_slice(slice(pc), jc, columns, pc);
         for (int ic = 0; ic < p.M; ic += MC)
           for (int pc = first; pc < end; pc += kDepth) run_block(ic, jc, columns, pc, slice(pc));
@@ -293,7 +399,7 @@ struct Blocks {
   void pack_slice(float* to, int jc, int columns, int pc) const {
     in_strips(p.b.col, depth(pc), [&](int k, int steps) {
       for (int j = 0, width; j < columns; j += width) {
-        width = panel_width(columns - j);
+        width = panel_width<Format>(columns - j);
         const int panel = whole_vectors(width);
         pack<Format, W>(to + j * words_of<Format>(depth(pc)) + words_of<Format>(k) * panel, panel,
                         p.b_at<Number>(pc + k, jc + j), p.b.col, p.b.row, width, steps);
@@ -303,16 +409,16 @@ struct Blocks {
 
   // Computes rows [ic, ic + MC) by columns [jc, jc + columns) over one KC of the inner dimension.
   void run_block(int ic, int jc, int columns, int pc, const float* slice) const {
-    const int rows = std::min(MC, p.M - ic), height = panel_height(rows), words = words_of<Format>(depth(pc));
-    const auto a_panel = [&](int i) { return work.a.get() + i / height * MR * words; };
-    if (pack_a)
+    const int rows = std::min(MC, p.M - ic), height = panel_height<Format>(rows), words = words_of<Format>(depth(pc));
+    const auto a_panel = [&](int i) { return a_block + i / height * MR * words; };
+    if (pack_a && (jc == 0 || p.M > MC))  // otherwise A is still packed
       in_strips(p.a.row, depth(pc), [&](int k, int steps) {
         for (int i = 0; i < rows; i += height)
-          pack<Format, std::min(MR, W)>(a_panel(i) + words_of<Format>(k) * MR, MR, a_at(ic + i, pc + k), p.a.row,
-                                        p.a.col, std::min(height, rows - i), steps);
+          pack_rows<Format>(a_panel(i) + words_of<Format>(k) * MR, a_at(ic + i, pc + k), p.a.row, p.a.col,
+                            std::min(height, rows - i), steps);
       });
     for (int j = 0, width; j < columns; j += width) {
-      width = panel_width(columns - j);
+      width = panel_width<Format>(columns - j);
       const float* bias = pc == 0 && p.options.bias ? p.options.bias + jc + j : nullptr;
       for (int i = 0; i < rows; i += height) {
         const int high = std::min(height, rows - i);
@@ -324,8 +430,8 @@ struct Blocks {
                             b + need.first * b_next + need.skipped,
                             pack_a ? MR : p.a.row * p.a.col, b_next};  // one of row and col is 1
         const Target target{p.c + (ic + i) * p.ldc + jc + j + need.skipped, p.ldc, bias ? bias + need.skipped : nullptr,
-                            pc > 0 || p.options.accumulate, width - need.skipped};
-        tiles[(high - 1) * NV + (target.columns - 1) / W](target, source, need.end - need.first);
+                            pc > 0 || p.options.accumulate, high, width - need.skipped};
+        tiles[(high - 1) / Format::kSquare * NV + (target.columns - 1) / W](target, source, need.end - need.first);
       }
     }
   }
@@ -352,7 +458,7 @@ constexpr int kFewRows = 4;
 
 template <class Format, class Number, int M>
 void multiply_few_rows(const Product& p) {
-  constexpr int kDepth = KC * Format::kSteps, kWords = W * Format::kSteps;
+  constexpr int kDepth = Format::KC * Format::kSteps, kWords = W * Format::kSteps;
   for (int j = 0; j < p.N; j += W) {
     const int lines = std::min(W, p.N - j);
     for (int pc = 0; pc < p.K; pc += kDepth) {
@@ -392,10 +498,55 @@ void multiply(const Product& p) {
   p.M <= kFewRows && p.a.col == 1 && p.b.row == 1 ? few[p.M - 1](p) : Blocks<Format, Number>{p}.run();
 }
 
-// Chooses the format of the words, and what B consists of.
+// The same with AMX for up to W rows. It computes Cᵀ = Bᵀ Aᵀ: the lines of B are rows already, so only A and C are
+// transposed.
+template <class Number>
+void multiply_few_rows_in_squares(const Product& p) {
+  constexpr int kDepth = Amx::KC * Amx::kSteps, kWords = W * Amx::kSteps;
+  float* const a = workspace();
+  for (int pc = 0; pc < p.K; pc += kDepth) {
+    const int depth = std::min(kDepth, p.K - pc);
+    pack<Amx, W>(a, W, p.a.data + pc, p.a.row, 1, p.M, depth);
+    for (int j = 0; j < p.N; j += W) {
+      const int lines = std::min(W, p.N - j);
+      amx::Sum sum;
+      for (int k = 0; k < depth; k += kWords) {
+        const Number* b = p.b_at<Number>(pc + k, j);
+        alignas(64) float square[W * W];
+#pragma GCC unroll 16
+        for (int q = 0; q < W; ++q) {
+          __builtin_prefetch(b + (q + W) * p.b.col, 0, 2);
+          simd::store(square + q * W, q < lines ? Amx::along(b + q * p.b.col, depth - k) : Vec{});
+        }
+        sum.add_product(square, a + k / Amx::kSteps * W);
+      }
+      Vec v[W];
+      sum.store(v);
+      simd::turn(v);
+      for (int i = 0; i < p.M; ++i)
+        finish(v[i], p.c + i * p.ldc + j, pc == 0 && p.options.bias ? p.options.bias + j : nullptr,
+               pc > 0 || p.options.accumulate, lines);
+    }
+  }
+}
+// Multiplies one block of A after the other. They are as even as possible.
+template <class Number>
+void multiply_in_squares(const Product& p) {
+  const amx::Tiles tiles;
+  if (p.M <= W && p.a.col == 1 && p.b.row == 1) return multiply_few_rows_in_squares<Number>(p);
+  const int most = rows_of_block<Amx>(p.K), blocks = (p.M + most - 1) / most;
+  for (int q = 0; q < blocks; ++q)
+    Blocks<Amx, Number>{p.rows(part_end(p.M, W, q, blocks), part_end(p.M, W, q + 1, blocks))}.run();
+}
+
+// Chooses the format of the words, and what B consists of. AMX rounds sums at other places than vectors do, so the
+// choice must not depend on the sizes of a product.
 void multiply_on_one_thread(const Product& p) {
   as_numbers(p.b.data, p.options.b, [&]<class Number>(const Number*) {
-    p.options.matmul == Matmul::bf16 ? multiply<Bf16, Number>(p) : multiply<Fp32, Number>(p);
+    if (p.options.matmul == Matmul::fp32) return multiply<Fp32, Number>(p);
+    if constexpr (amx::kBuilt)
+      if (p.options.amx && gemm_has_amx()) return multiply_in_squares<Number>(p);
+    multiply<Bf16, Number>(p);
   });
 }
 
@@ -421,12 +572,6 @@ Grid grid_of(int M, int N, int threads) {
   return best;
 }
 
-// Returns the end of part q of n parts of `size`, at a multiple of `step`.
-int part_end(int size, int step, int q, int n) {
-  const long long steps = (size + step - 1) / step;
-  return static_cast<int>(std::min<long long>(size, steps * q / n * step));
-}
-
 void multiply_on_all_threads(const Product& p) {
   const bool share = static_cast<double>(p.M) * p.N * p.K >= 4. * kWorthSharing;
   const int threads = share ? max_threads() : 1;
@@ -436,11 +581,9 @@ void multiply_on_all_threads(const Product& p) {
     const int i0 = part_end(p.M, 1, row, grid.down), i1 = part_end(p.M, 1, row + 1, grid.down);
     const int j0 = part_end(p.N, W, column, grid.across), j1 = part_end(p.N, W, column + 1, grid.across);
     if (i0 == i1 || j0 == j1) return;
-    Product part = p;
-    part.c += i0 * p.ldc + j0;
-    part.a.data += i0 * p.a.row;
+    Product part = p.rows(i0, i1);
+    part.c += j0;
     part.first = j0;
-    part.M = i1 - i0;
     part.N = j1 - j0;
     if (part.options.bias) part.options.bias += j0;
     multiply_on_one_thread(part);
@@ -482,3 +625,5 @@ void transpose(float* to, size_t to_row, const float* from, size_t from_row, int
 }
 
 bool gemm_has_bf16() { return simd::kHasBf16; }
+
+bool gemm_has_amx() { return amx::permitted(); }

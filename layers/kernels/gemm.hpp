@@ -9,7 +9,9 @@
 // every row. Each element is summed over k in a fixed order for any number of threads.
 //
 // With `bf16`, both operands are rounded to bfloat16 (8 bits of precision) as they are read; products and sums stay
-// float. If gemm_has_bf16() is false, the option does nothing.
+// float, and subnormal numbers count as zero. If gemm_has_bf16() is false, the option does nothing. If gemm_has_amx(),
+// these products use AMX, which adds in another order. That order depends on K alone, too. `amx = false` forbids it:
+// tests and benchmarks compare.
 //
 // `b` says what B consists of. The result is that of the same numbers as floats, to the bit.
 
@@ -24,6 +26,7 @@ struct GemmOptions {
   bool accumulate = false;
   Matmul matmul = Matmul::fp32;
   NumberType b = NumberType::fp32;
+  bool amx = true;
 };
 
 void gemm_nt(float* c, const float* a, const float* b, int M, int N, int K, GemmOptions options = {});
@@ -63,3 +66,6 @@ void transpose(float* to, size_t to_row, const float* from, size_t from_row, int
 
 // True if the processor that the program is built for multiplies bf16 numbers.
 bool gemm_has_bf16();
+
+// True if products in bf16 use AMX: the processor that the program is built for has it, and the system permits it.
+bool gemm_has_amx();
