@@ -205,8 +205,8 @@ class Study:
     def publish(self, figure, markdown):
         """Writes the picture next to the script, and the table between its marks in README.md."""
         figure.savefig(self.folder / "picture.png")
-        took = f"Took {span(self.seconds)}, {span(self.processor)} of processor time."
-        replace_between(HERE / "README.md", self.name, f"{markdown.strip()}\n\n{took}\n")
+        took = f"\nTook {span(self.seconds)}, {span(self.processor)} of processor time.\n" if self.seconds else ""
+        replace_between(HERE / "README.md", self.name, f"{markdown.strip()}\n{took}")
         print(self.folder / "picture.png")
         print(markdown)
 
