@@ -1,7 +1,7 @@
 #pragma once
 // Vectors of float, written once for every processor: GCC's and Clang's vector extensions turn `a * b + c` on a Vec
-// into the target's instructions (AVX-512, AVX2, SSE2, NEON). Only this file and gemm ask for which processor they are
-// built; the others only know W.
+// into the target's instructions (AVX-512, AVX2, SSE2, NEON). Only this file, amx.hpp and gemm ask for which processor
+// they are built; the others only know W.
 
 #include <cstdint>
 #include <cstring>
