@@ -127,6 +127,8 @@ OWN = {
     f"--no-router-renormalize --router-bias 0.01 {UNUSUAL}", "moe-shared": "--preset mixtral --experts 4 "
     "--shared-experts 2 --block parallel-shared",
     "moe-hybridnorm": "--experts 4 --placement hybridnorm --layers 3",
+    "norms": f"--placement sandwich --norm-in rmsnorm --norm-out simple-rmsnorm --norm-final dyt {UNUSUAL}",
+    "norms-sub-ln": f"--placement sub-ln --norm rmsnorm --norm-in batchnorm --norm-inner scalenorm {UNUSUAL}",
     "hybridnorm": "--placement hybridnorm --layers 3", "hybridnorm-star": f"--placement hybridnorm-star {GQA}",
 }  # fmt: skip
 
@@ -834,6 +836,7 @@ PAIRS_OWN = {
     "pairs-deepnorm": "--preset transformer --placement deepnorm", "pairs-dyt": "--norm dyt --no-tied",
     "pairs-stacks": "--preset t5 --placement sandwich --encoder-placement post --encoder-norm layernorm",
     "pairs-causal": "--preset t5 --encoder-attention causal",
+    "pairs-norms": "--encoder-placement post --norm-in derf --norm-sum rmsnorm --norm-final nonparametric-layernorm",
     "pairs-rope": f"--position rope --window 5 --window-layers 1 --qk-norm head {GQA} --attention-cap 3",
     "pairs-full": f"--position alibi --qk-norm full --head-scale --output-gate elementwise {GQA}",
     "pairs-moe": "--preset t5 --experts 4 --attention-sinks --value-residual learned",

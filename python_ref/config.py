@@ -12,6 +12,11 @@ from layers import activation, norm, residual
 class Config:
     placement: str = "pre"
     norm: str = "layernorm"  # one of norm.KINDS
+    norm_in: str = "same"  # of a site: as `norm`, or a name of norm.KINDS or norm.PLAIN
+    norm_inner: str = "same"
+    norm_out: str = "same"
+    norm_sum: str = "same"
+    norm_final: str = "same"
     norm_eps: float = 1e-5
     norm_bias: Optional[bool] = None  # None: as `bias`, but false for RMSNorm and ScaleNorm
     norm_gain: bool = True
@@ -135,6 +140,8 @@ class Config:
         if not self.hidden:
             self.hidden = 32 * -(-8 * self.channels // 96) if self.gated else 4 * self.channels
         assert self.norm in norm.KINDS, self.norm
+        for site in norm.SITES.values():
+            assert getattr(self, f"norm_{site}") in ("same", *norm.KINDS, *norm.PLAIN), site
         assert self.norm in ("layernorm", "rmsnorm") or self.norm_gain and not self.norm_unit_offset, self.norm
         assert not self.norm_bias or self.norm != "scalenorm"
         assert self.position in ("learned", "sinusoidal", "rope", "alibi", "relative", "none"), self.position
@@ -152,6 +159,8 @@ class Config:
         own = {"layers": self.encoder_layers, "decoder_layers": self.layers, "attention": self.encoder_attention}
         named = {"placement": self.encoder_placement, "norm": self.encoder_norm}
         own |= {name: value for name, value in named.items() if value != "same"}
+        if self.encoder_norm != "same":  # at every site
+            own |= {f"norm_{site}": "same" for site in norm.SITES.values()}
         return Config(**asdict(self) | own | {"encoder_layers": 0})
 
     @property

@@ -5,6 +5,8 @@ for Adam's epsilon Mlodozeniec et al. 2025, arXiv 2512.22382, table 1. What thes
 numbers per head) is derived in layers/config/README.md. Factors are of AdamW.
 """
 
+from layers import norm
+
 
 def m_n(c):
     """The width ratio"""
@@ -39,14 +41,18 @@ def base_layer(c, layer):
     return layer * c.base_layers // c.layers if c.parametrization == "completep" else layer
 
 
+def is_gain_of_scalenorm(c, name):
+    norm_of, _, part = name.rpartition(".")
+    return part == "gain" and "norm" in norm_of and norm.at(c, norm_of)[0] == "scalenorm"
+
+
 def learning_rate(c, name, dims):
+    of_size = m_n(c) ** 0.5 if is_gain_of_scalenorm(c, name) else 1.0  # the gain is √C
     if "norm_sum." in name or name.endswith(("stream_mix.own", "stream_mix.first")):
-        return 1 / m_l(c)  # acts on the whole stream in each block
+        return of_size / m_l(c)  # acts on the whole stream in each block
     if dims == 2 and not name.startswith(("embedding.", "relative.", "head.weight")):
         return 1 / m_n(c)
-    if c.norm == "scalenorm" and name.endswith(".gain") and "norm" in name:
-        return m_n(c) ** 0.5  # the gain is √C
-    return 1.0
+    return of_size
 
 
 def weight_decay(c, name, dims):
@@ -63,7 +69,7 @@ def epsilon(c, name, dims):
         width = heads
     elif part == "head.bias" or "router." in part or part.endswith((".alpha", ".shift", ".own", ".first", ".scale")):
         width = 1.0
-    elif c.norm == "scalenorm" and part.endswith(".gain") and "norm" in part:
+    elif is_gain_of_scalenorm(c, part):
         width = m_n(c) ** 0.5
     elif c.qk_norm in ("head", "qkv") and any(f".{x}_norm." in part for x in "qkv"):
         width = m_d(c)

@@ -698,6 +698,19 @@ MODELS = {
     "none-derf-embedding-norm": TINY_GPT | {"placement": "none", "norm": "derf", "embedding-norm": True},
     "reordered-batchnorm-embedding-norm": TINY_GPT
     | {"placement": "reordered", "norm": "batchnorm", "embedding-norm": True},
+} | {  # a kind of norm at each site
+    f"norms-{name}": options
+    for name, options in {
+        "sandwich": TINY_GPT | {"placement": "sandwich", "norm-in": "rmsnorm", "norm-out": "simple-rmsnorm"}
+        | {"norm-final": "scalenorm", "embedding-norm": True},
+        "sub-ln": TINY_LLAMA | {"placement": "sub-ln", "norm": "rmsnorm", "norm-bias": False, "bias": True}
+        | {"norm-in": "nonparametric-layernorm", "norm-inner": "dyt", "norm-final": "layernorm", "qk-norm": "head"},
+        "mix-ln": TINY_LLAMA | {"placement": "mix-ln", "mix-fraction": 0.5, "norm-sum": "derf", "norm-in": "scalenorm"}
+        | {"norm-bias": True},
+        "unit-offset": TINY_GPT | {"placement": "sandwich", "norm-unit-offset": True, "norm-out": "rmsnorm"}
+        | {"norm-in": "simple-rmsnorm"},
+        "hyper": TINY_GPT | {"placement": "hyper", "streams": 2, "norm-in": "dyt", "norm-eps": LARGE_EPS},
+    }.items()
 } | {  # twice to three times as wide and as deep as their base model
     f"{kind}-{name}": {"parametrization": kind, "base-channels": options["channels"] // 2, "base-layers": 1} | options
     for kind, name, options in [
@@ -705,6 +718,7 @@ MODELS = {
         ("mup", "llama-qk-norm", TINY_LLAMA | LLAMA_LIKE | {"placement": "sandwich", "qk-norm": "head"}
          | {"base-heads": 1}),
         ("mup", "scalenorm", TINY_GPT | {"placement": "pre", "norm": "scalenorm", "norm-bias": False}),
+        ("completep", "norms", TINY_GPT | {"placement": "pre-post", "norm-sum": "scalenorm"}),
         ("completep", "gpt", TINY_GPT | {"placement": "pre"}),
         ("completep", "deepnorm", TINY_GPT | {"placement": "deepnorm"}),
         ("completep", "b2t-dyt", TINY_GPT | {"placement": "b2t", "norm": "dyt"}),
@@ -821,6 +835,15 @@ PAIRS = {  # options, rows
     "causal-encoder": (
         PAIRS_LLAMA | {"placement": "post", "encoder-attention": "causal", "position": "relative"}, PACKED,
     ),
+    "norms": (
+        PAIRS_GPT | {"placement": "pre", "encoder-placement": "post", "norm-in": "rmsnorm", "norm-sum": "dyt"}
+        | {"norm-final": "scalenorm"},
+        PADDED,
+    ),
+    "norms-of-encoder": (
+        PAIRS_GPT | {"placement": "sandwich", "encoder-norm": "rmsnorm", "norm-in": "scalenorm", "norm-out": "derf"},
+        PACKED,
+    ),
     "encoder-of-streams": (
         PAIRS_LLAMA | {"placement": "post", "encoder-placement": "mhc", "streams": 3, "norm-eps": LARGE_EPS}, PACKED,
     ),
@@ -893,7 +916,7 @@ def start(rnd, c, name, shape):
         return start(rnd, c.encoder, name.removeprefix(ENCODER), shape)
     part = name.split(".")[-2]
     if name.endswith(".gain"):
-        usual = {"scalenorm": math.sqrt(c.channels)}.get(c.norm, 1)
+        usual = {"scalenorm": math.sqrt(c.channels)}.get(norm.at(c, name.rpartition(".")[0])[0], 1)
         return usual * (1 + 0.3 * rnd.standard_normal(shape)) - c.norm_unit_offset
     if name.endswith((".alpha", ".scale")):
         return 0.5 + 0.1 * rnd.standard_normal(shape)
@@ -937,7 +960,8 @@ def ten_steps(c, values, batches, adam, dtype=torch.float64):
     p = Parameters(
         {n: torch.tensor(v, dtype=dtype, requires_grad=trains(c, n)) for n, v in values.items()}
     )
-    adamw = optimizer.adamw_of(p, c, adam["lr"], adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"])
+    decays = adam["weight-decay"], adam.get("norm-decay", 0.0), adam.get("norm-decay-out", 0.0)
+    adamw = optimizer.adamw_of(p, c, adam["lr"], adam["beta1"], adam["beta2"], adam["eps"], *decays)
     losses, norms = [], []
     for step, batch in enumerate(batches):
         p.terms = {} if step == 0 else None
@@ -1039,6 +1063,8 @@ def write_model(out, folder, name, options, draw_batches):
     adam = ADAM | {"clip": TINY_CLIP if c.channels < SMALL["channels"] else ADAM["clip"]}
     if c.parametrization != "sp":
         adam |= {"eps": VISIBLE_EPS, "weight-decay": 3.0}
+    if "norms" in name:
+        adam |= {"norm-decay": 9.0, "norm-decay-out": 3.0}
     for draw in range(40):
         case = Case(out, folder, name, draw)
         values = {n: start(case.random, c, n, shape).astype(np.float32) for n, shape in model.table(c)}

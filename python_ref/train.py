@@ -23,7 +23,7 @@ from layers.parameters import Parameters
 
 torch.set_num_threads(1)  # more threads would not help, because the matrices are small
 
-DEFAULTS = {"accumulate": 1, "schedule": "cosine", "dropout": 0.0}
+DEFAULTS = {"accumulate": 1, "schedule": "cosine", "dropout": 0.0, "norm-decay": 0.0}
 
 
 def learning_rate(o, step):
@@ -67,7 +67,8 @@ def train(path, data, steps, dtype=torch.float64, overrides=()):
     p = starting_point(saved, config, dtype)
     tokens = checkpoints.encode(saved.header["tokenizer"], open(data, "rb").read())
     n_train = math.floor(len(tokens) * (1 - o["val-fraction"]))
-    adamw = optimizer.adamw_of(p, config, o["lr"], o["beta1"], o["beta2"], o["adam-eps"], o["weight-decay"])
+    decays = o["weight-decay"], o["norm-decay"], o.get("norm-decay-out", o["norm-decay"])
+    adamw = optimizer.adamw_of(p, config, o["lr"], o["beta1"], o["beta2"], o["adam-eps"], *decays)
     log = []
     for step in range(steps):
         inputs, targets = batch(o, tokens, n_train, step)

@@ -12,6 +12,7 @@ struct Form {
   std::string encoder_placement = "same";
   std::optional<NormKind> encoder_norm = {};
   Attending encoder_attention = Attending::bidirectional;
+  std::array<std::optional<NormChoice>, kNormSiteCount> norm_sites = {};
 
   // QK-norms work on single rows, so they exist for two norms only.
   bool takes(NormKind kind) const {
@@ -23,6 +24,7 @@ struct Form {
     c.placement = placement, c.block = block, c.qk_norm = qk_norm, c.streams = 3;
     c.mix_fraction = .5;  // both kinds of layers even in a shallow model
     c.experts = experts, c.shared_experts = experts > 0;
+    c.norm_sites = norm_sites;
     c.encoder_layers = encoder_layers, c.encoder_placement = encoder_placement, c.encoder_norm = encoder_norm;
     c.encoder_attention = encoder_attention;
     if (encoder_layers > 0) c.objective = Objective::pairs;
@@ -45,6 +47,13 @@ inline std::vector<Form> forms() {
   for (const char* placement : {"pre", "sub-ln", "deepnorm"})
     list.push_back({std::string(placement) + " experts", placement, sequential, QkNormKind::none, 3});
   list.push_back({"sub-ln parallel experts", "sub-ln", BlockForm::parallel, QkNormKind::none, 3});
+  constexpr NormChoice plain_rms = {NormKind::rmsnorm, true}, plain_layer = {NormKind::layernorm, true};
+  constexpr NormChoice scale = {NormKind::scalenorm}, dyt = {NormKind::dyt}, derf = {NormKind::derf};
+  list.push_back({.name = "sandwich norms", .placement = "sandwich",
+                  .norm_sites = {scale, {}, plain_rms, {}, NormChoice{NormKind::rmsnorm}}});
+  list.push_back({.name = "sub-ln norms", .placement = "sub-ln", .qk_norm = QkNormKind::head,
+                  .norm_sites = {plain_layer, dyt, {}, {}, derf}});
+  list.push_back({.name = "mix-ln norms", .placement = "mix-ln", .norm_sites = {scale, {}, {}, derf, {}}});
   return list;
 }
 
@@ -63,6 +72,9 @@ inline std::vector<Form> forms_with_encoder() {
   add({.name = "sub-ln experts", .placement = "sub-ln", .experts = 3});
   add({.name = "pre, deepnorm", .placement = "pre", .encoder_layers = 1, .encoder_placement = "deepnorm",
        .encoder_norm = NormKind::rmsnorm});
+  add({.name = "pre, post, norms", .placement = "pre", .encoder_placement = "post",
+       .norm_sites = {NormChoice{NormKind::rmsnorm}, {}, {}, NormChoice{NormKind::dyt},
+                      NormChoice{NormKind::scalenorm}}});
   add({.name = "post, hyper", .placement = "post", .encoder_placement = "hyper"});
   add({.name = "mhc, resi-dual", .placement = "mhc", .encoder_placement = "resi-dual",
        .encoder_attention = Attending::causal});

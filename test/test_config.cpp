@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "check.hpp"
+#include "layers/config/norm_sites.hpp"
 #include "message.hpp"
 
 namespace {
@@ -224,6 +225,12 @@ TEST_CASE("options that a norm does not have are refused with the reason", "[con
   CHECK(contains(refusal([](Config& c) { c.norm_gain = false, c.norm_unit_offset = true; }),
                  "--norm-unit-offset goes with --norm-gain only"));
   CHECK(refusal([](Config& c) { c.norm_gain = false; }) == "");
+  const auto offset_with = [](const char* norm) {
+    return refusal([&](Config& c) { c.norm_unit_offset = true, c.norm_sites[4] = norm_named("norm-final", norm); });
+  };
+  CHECK(contains(offset_with("dyt"), "layernorm or rmsnorm only, at every site"));
+  CHECK(offset_with("simple-rmsnorm") == "");
+  CHECK(offset_with("rmsnorm") == "");
   CHECK(refusal([](Config& c) { c.norm = NormKind::rmsnorm, c.norm_unit_offset = true, c.norm_bias = true; }) == "");
 }
 
@@ -292,6 +299,13 @@ TEST_CASE("an encoder and a decoder have the constants of their depths", "[confi
   CHECK(*mixed.final_norm);
   CHECK_FALSE(*mixed.norm_bias);
   CHECK(*encoder_of(pair("deepnorm", [](Config& c) { c.skip_scale = 3; })).skip_scale == 3);
+  const auto kind_in_encoder = [&](std::optional<NormKind> norm) {
+    Config c = pair("pre");
+    c.norm_sites[0] = NormChoice{NormKind::dyt}, c.encoder_norm = norm;
+    return kind_at(encoder_of(resolve(c)), "attention.norm_in");
+  };
+  CHECK(kind_in_encoder({}) == NormKind::dyt);
+  CHECK(kind_in_encoder(NormKind::rmsnorm) == NormKind::rmsnorm);
   CHECK(*encoder_of(resolve(pair("deepnorm"))).skip_scale == *read.skip_scale);
 
   for (const char* one_stack : {"keel", "glm-deepnorm"}) {

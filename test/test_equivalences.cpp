@@ -1,10 +1,13 @@
 // Pairs of placements that compute the same function with different weights.
 
 #include <functional>
+#include <map>
+#include <set>
 
 #include "layers/feed_forward/activation.hpp"
 #include "layers/embedding/embedding.hpp"
 #include "forms.hpp"
+#include "layers/config/norm_sites.hpp"
 #include "model_case.hpp"
 
 namespace {
@@ -84,6 +87,23 @@ void check_same_bits(Model& a, Model& b) {
   CHECK(compared == int(std::min(a.table.size(), b.table.size())));
 }
 
+// Doubles the gain of each norm whose output a matrix reads alone, and halves that matrix.
+void move_gains(Model& model) {
+  const std::map<std::string, std::set<std::string>> readers = {
+      {"attention.norm_in.gain", {"attention.q.weight", "attention.k.weight", "attention.v.weight"}},
+      {"attention.norm_inner.gain", {"attention.o.weight"}},
+      {"ffn.norm_in.gain", {"ffn.up.weight"}},
+      {"ffn.norm_inner.gain", {"ffn.down.weight"}},
+      {"final_norm.gain", {"head.transform.weight"}},
+      {"head.norm.gain", {"head.weight"}}};
+  for (const TensorSpec& spec : model.table) {
+    const bool gain = spec.role == Role::norm_gain && !is_output_norm(spec.group());
+    CHECK(gain == readers.contains(spec.part));
+    const bool read = std::ranges::any_of(readers, [&](const auto& row) { return row.second.contains(spec.part); });
+    for (size_t i = 0; i < spec.size() && (gain || read); ++i) model.weights[spec.offset + i] *= gain ? 2 : .5f;
+  }
+}
+
 constexpr NormKind kBoth[] = {NormKind::layernorm, NormKind::rmsnorm};
 constexpr double kRounding = 5e-6;  // 3.3e-6
 
@@ -102,6 +122,15 @@ TEST_CASE("DeepNorm is Post-LN with the branch divided by α and eps by α²", "
       check_same_function(std::string(placement) + " is post", deep, post, kRounding,
                           [&](const std::string& name) { return is_output_matrix(name) ? 1 / alpha : 1; });
     }
+}
+
+TEST_CASE("a gain whose norm a matrix reads alone can move into the matrix", "[equivalence]") {
+  const Config config = make_config("sub-ln", NormKind::rmsnorm, [](Config& c) {
+    c.head_transform = c.embedding_norm = true, c.tied = false, c.qk_norm = QkNormKind::head;
+  });
+  Model before = randomized(config), after = randomized(config);
+  move_gains(after);
+  CHECK(loss_and_gradients(before) == loss_and_gradients(after));  // the factors are powers of two
 }
 
 TEST_CASE("layer normalization scaling is Pre-LN with gains and biases scaled by 1/√l", "[equivalence]") {

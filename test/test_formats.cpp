@@ -213,6 +213,11 @@ TEST_CASE("a model without a class comes with its own", "[formats]") {
   Config c = small("llama").config;
   c.window = 4;
   CHECK(class_of(c) == "MistralForCausalLM");
+  c.norm_sites[0] = NormChoice{c.norm};  // as it is anyway
+  CHECK(class_of(c) == "MistralForCausalLM");
+  c.norm_sites[0] = NormChoice{c.norm, true};
+  CHECK(class_of(c) == "TrainGPTForCausalLM");
+  c.norm_sites[0].reset();
   c.logit_cap = 3;
   CHECK(class_of(c) == "TrainGPTForCausalLM");
   CHECK(contains(expressed(c).why, "ForCausalLM has no --"));
@@ -253,6 +258,16 @@ TEST_CASE("config.json says which norms a block has", "[formats]") {
     CHECK(config(placement)["bypass"] == (placement == "b2t"));
     CHECK(config(placement)["head_scale"] == (placement == "normformer"));
   }
+  Config sites;
+  sites.placement = "sandwich", sites.vocab_size = 11;
+  sites.norm_sites[0] = NormChoice{NormKind::rmsnorm, true}, sites.norm_sites[4] = NormChoice{NormKind::dyt};
+  json file;
+  write_modeling_config(file, resolve(sites));
+  CHECK(file["site_norms"] ==
+        json({{"norm_in", {{"norm", "rmsnorm"}, {"norm_gain", false}, {"norm_bias", false}}},
+              {"final_norm", {{"norm", "dyt"}, {"norm_gain", true}, {"norm_bias", true}}}}));
+  CHECK(read_modeling_config(file).norm_sites == sites.norm_sites);
+  CHECK_FALSE(config("pre").contains("site_norms"));
   CHECK(config("pre")["final_norm"] == true);
   CHECK(config("post")["final_norm"] == false);
 }

@@ -89,6 +89,19 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
   CHECK(contains(parallel, "block   y = x + attention( N(x) ) + ffn( N(x) )\n"));
 }
 
+TEST_CASE("the drawing shows the norm of each site", "[info]") {
+  Config c;
+  c.placement = "sandwich", c.vocab_size = 11, c.embedding_norm = true;
+  c.norm_sites = {NormChoice{NormKind::dyt}, {}, NormChoice{NormKind::rmsnorm, true}, NormChoice{NormKind::derf},
+                  NormChoice{NormKind::scalenorm}};
+  const std::string s = draw_model(c);
+  CHECK(contains(s, "y = x + rmsnorm without gain( attention( dyt(x) ) )\n"));
+  for (const auto& [box, times] : {std::pair{"[ dyt ]", 2}, {"[ rmsnorm without gain ]", 2}, {"[ scalenorm ]", 1},
+                                   {"[ layernorm ]", 1}, {"[ derf ]", 0}})
+    CHECK(count(s, box) == size_t(times));
+  CHECK(norm_names_of(c) == "layernorm (norm_in dyt, norm_out rmsnorm without gain, final_norm scalenorm)");
+}
+
 TEST_CASE("every form is configured, resumed and recomputed with the same bits, and sampled", "[program][slow]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --layers 3 --heads 2 --channels 32 --context 32 --batch 4 "
@@ -100,6 +113,7 @@ TEST_CASE("every form is configured, resumed and recomputed with the same bits, 
         "--placement mhc --dropout 0.1", "--placement resi-dual", "--placement b2t --stream-mix --dropout 0.1",
         "--placement normformer",
         "--output-gate headwise --value-residual learned --stream-mix --activation relu2 --zero-init",
+        "--placement sandwich --norm-in batchnorm --norm-out simple-rmsnorm --norm-gain-init 0.5 --norm-decay 0.1",
         "--placement lns --qk-norm full"}) {
     INFO(form);
     REQUIRE(f.run(words + form + " --steps 6 --out whole --force").status == 0);

@@ -95,7 +95,9 @@ TEST_CASE("ten steps of AdamW with clipping agree with PyTorch", "[model][optimi
     const std::string name = of.title();
     ModelCase c(of.name, of.folder);
     const json& adam = c.expected["adam"];
-    const StepOptions options{{adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"]}, adam["clip"]};
+    StepOptions options{{adam["beta1"], adam["beta2"], adam["eps"], adam["weight-decay"]}, adam["clip"]};
+    options.optimizer.norm_decay = adam.value("norm-decay", 0.f);
+    options.optimizer.output_norm_decay = adam.value("norm-decay-out", 0.f);
     assign_optimizers(c.model.table, kAdamWAlone);
     set_factors(c.model.table, c.model.config, options.optimizer.muon_scale);
     TrainingState state(std::move(c.model), c.B, c.T);

@@ -38,6 +38,45 @@ TEST_CASE("a norm declares the tensors of its kind and their initial values", "[
   }
 }
 
+TEST_CASE("gains start at what is asked for, ScaleNorm's times the root of the width", "[norm]") {
+  const auto start = [](NormKind kind, bool offset) {
+    Config c = norm_config(kind, false, 1e-5f, offset);
+    c.norm_gain_init = .25f;
+    Layout layout;
+    declare_norm(layout, c, "norm", 16);
+    return layout.table().front().start.mean;
+  };
+  for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm, NormKind::batchnorm, NormKind::dyt,
+                              NormKind::derf})
+    CHECK(start(kind, false) == .25f);
+  CHECK(start(NormKind::rmsnorm, true) == -.75f);
+  CHECK(start(NormKind::scalenorm, false) == 1);
+}
+
+TEST_CASE("a norm has the kind of its site, by its name", "[norm]") {
+  Config c = norm_config(NormKind::layernorm, false, 1e-5f, true);
+  c.norm_sites = {NormChoice{NormKind::rmsnorm, true}, NormChoice{NormKind::dyt}, {}, NormChoice{NormKind::rmsnorm},
+                  NormChoice{NormKind::scalenorm}};
+  const auto tensors = [&](const std::string& name) {
+    Layout weights, saved;
+    const Norm p = declare_norm(weights, c, name, 4);
+    declare_norm_saved(saved, c, name, 3, 4);
+    std::string all = name_of(kNormKinds, p.kind) + std::string(p.unit_offset ? "+1:" : ":");
+    for (const Layout* layout : {&weights, &saved})
+      for (const TensorSpec& spec : layout->table()) all += " " + spec.leaf();
+    return all;
+  };
+  CHECK(tensors("attention.norm_in") == "rmsnorm: rstd");
+  CHECK(tensors("ffn.norm_inner") == "dyt+1: gain bias alpha");  // resolve() refuses the offset
+  CHECK(tensors("ffn.norm_out") == "layernorm+1: gain mean rstd");
+  CHECK(tensors("ffn.norm_sum") == "rmsnorm+1: gain rstd");
+  CHECK(tensors("encoder.final_norm") == "scalenorm: gain rstd");
+  for (const char* elsewhere : {"embedding.norm", "head.norm", "attention.q_norm", "attention.streams.norm"})
+    CHECK(tensors(elsewhere) == "layernorm+1: gain mean rstd");
+  c.bias = false;
+  CHECK(tensors("ffn.norm_inner") == "dyt+1: gain alpha");
+}
+
 TEST_CASE("each kind of norm has its row in the table", "[norm]") {
   for (const auto& [kind, name] : kNormKinds) {
     INFO(name);

@@ -317,6 +317,11 @@ TEST_CASE("factors of ScaleNorm's gain, which starts at the root of the width", 
   const TensorFactors got = tensor_factors(*gain, model.config, StepRule::sign);
   CHECK(got.rate == Approx(2));
   CHECK(got.epsilon == Approx(.5));
+  c.norm_sites[size_t(NormSite::in)] = NormChoice{NormKind::layernorm};
+  const Model other(c);  // at another site
+  const auto inner = std::ranges::find(other.table, "block.0.ffn.norm_in.gain", &TensorSpec::name);
+  REQUIRE(inner != other.table.end());
+  CHECK(tensor_factors(*inner, other.config, StepRule::sign).rate == 1);
 }
 
 TEST_CASE("initial weights have the factors of their tensors, times what the base model draws", "[parametrization]") {

@@ -427,6 +427,13 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   CHECK(contains(warnings("--placement none --norm rmsnorm"), "--norm has no effect with --placement none\n"));
   CHECK(contains(warnings("--placement rezero --norm-eps 1e-3"), "--norm-eps has no effect with --placement rezero\n"));
   CHECK(contains(warnings("--placement none --lr-norm 1e-3"), "--lr-norm has no effect with --placement none\n"));
+  CHECK(contains(warnings("--norm-out dyt"), "--norm-out has no effect with --placement pre\n"));
+  CHECK(contains(warnings("--placement post --norm-final dyt"), "--norm-final has no effect without --final-norm\n"));
+  CHECK(contains(warnings("--norm rmsnorm --norm-in dyt --norm-final dyt"),
+                 "--norm has no effect on a model whose norms are all named by site\n"));
+  CHECK(contains(warnings("--norm-decay-out 0.1"), "--norm-decay-out has no effect with --placement pre\n"));
+  CHECK(contains(warnings("--norm simple-rmsnorm --norm-gain-init 0.5"),
+                 "--norm-gain-init has no effect without --norm-gain\n"));
   CHECK(contains(warnings("--init-from r --init xavier"), "--init has no effect with --init-from\n"));
   const std::string nothing = " has no effect on the tensors that --lora, --train-only and --freeze leave\n";
   for (const auto& [words, option] : {std::pair{"--lora 2 --lr-norm 1e-4", "lr-norm"},
@@ -436,11 +443,16 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
                                       {"--no-tied --train-only norm --lr-head 1e-4", "lr-head"},
                                       {"--train-only norm --weight-decay 0.2", "weight-decay"},
                                       {"--train-only norm --cautious-decay", "cautious-decay"},
+                                      {"--freeze norm --norm-decay 0.1", "norm-decay"},
                                       {"--optimizer muon --train-only norm --muon-scale spectral", "muon-scale"},
                                       {"--optimizer muon --freeze block --momentum 0.8", "momentum"}})
     CHECK(contains(warnings(words), "--" + std::string(option) + nothing));
   for (const char* read : {"--placement none --final-norm --norm rmsnorm", "--train-only norm --lr-norm 1e-4",
                            "--placement none --qk-norm head --norm-eps 1e-3", "--lora 2 --weight-decay 0.2",
+                           "--placement post --final-norm --norm-final dyt", "--norm-in dyt --dyt-alpha 0.2",
+                           "--norm rmsnorm --norm-in dyt --norm-final dyt --embedding-norm",
+                           "--placement mix-ln --norm-in dyt --norm-sum derf --norm-decay 0.1 --norm-decay-out 0",
+                           "--norm simple-rmsnorm --norm-in rmsnorm --norm-gain-init 0.5",
                            "--train-only norm --optimizer sgd --momentum 0.8", "--init-from r --norm rmsnorm"})
     CHECK_FALSE(contains(warnings(read), "no effect"));
   for (const char* read : {"--optimizer sgd --nesterov", "--optimizer muon --muon-scale spectral --beta2 0.99",

@@ -3,6 +3,7 @@
 // and backward apply them in the right places.
 
 #include "forms.hpp"
+#include "layers/config/norm_sites.hpp"
 #include "layers/textbook/model.hpp"
 #include "model_case.hpp"
 #include "random_model.hpp"
@@ -114,8 +115,9 @@ void compare_models(Config config, std::string name, float dropout_p) {
   if (dropout_p > 0) return;
   textbook::Model<double> evaluating(model, B, T, {}, false, batch.encoder);
   const double evaluated = evaluating.forward(batch);
-  const bool has_norm = config.placement != "none" && config.placement != "rezero";
-  CHECK((evaluated == want) == (config.norm != NormKind::batchnorm || !(has_norm || config.embedding_norm)));
+  const bool by_batch = std::ranges::any_of(
+      norms_in(model.config), [](const NormChoice& norm) { return norm.kind == NormKind::batchnorm; });
+  CHECK((evaluated == want) == !by_batch);
   check_error(name + "loss alone", std::fabs(model_loss(model, activations, batch) / evaluated - 1), kTolerance);
 
   // The first sequence again, in pieces, with keys and values from the cache. Under longrope these are those of as many

@@ -155,6 +155,19 @@ TEST_CASE("an option of other programs that is missing here gets a specific answ
 TEST_CASE("values with the names of other programs are accepted", "[words]") {
   CHECK(parse("train --norm rms").command.train.config.norm == NormKind::rmsnorm);
   CHECK(parse("train --norm layer_norm").command.train.config.norm == NormKind::layernorm);
+  const Config plain = parse("train --norm simple-rmsnorm").command.train.config;
+  CHECK(plain.norm == NormKind::rmsnorm);
+  CHECK_FALSE(plain.norm_gain);
+  CHECK_FALSE(*plain.norm_bias);
+  const auto decay = [](const std::string& words) {
+    return parse("train " + words).command.train.optimizer_options.output_norm_decay;
+  };
+  CHECK(decay("--norm-decay 0.5") == .5f);
+  CHECK(decay("--norm-decay 0.5 --norm-decay-out 0") == 0);
+  const auto out = [](const std::string& words) { return parse("train " + words).command.train.config.norm_sites[2]; };
+  CHECK(out("--norm-out non-parametric-layernorm") == NormChoice{NormKind::layernorm, true});
+  CHECK(out("--norm-out RMSNorm") == NormChoice{NormKind::rmsnorm});
+  CHECK_FALSE(out("--norm-out same"));
   CHECK(parse("train --norm RMSNorm").command.notices.empty());
   CHECK(parse("train --schedule cos").command.train.rate.schedule == Schedule::cosine);
   CHECK(parse("train --activation gelu_new").command.train.config.activation == Activation::gelu_tanh);

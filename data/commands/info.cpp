@@ -137,10 +137,12 @@ std::string factors_text(const TensorSpec& spec, const Config& config) {
          place_rule(spec).name;
 }
 
-void print_row(const TensorSpec& spec, const Config& config) {
+void print_row(const TensorSpec& spec, const TrainOptions& options) {
+  const Config& config = options.config;
   std::string shape;
   for (int d : spec.shape) shape += (shape.empty() ? "(" : ", ") + std::to_string(d);
-  const char* decay = spec.decay ? "yes" : "no";
+  const bool decays = spec.decay || decay_of(spec, options.optimizer_options) > 0;
+  const char* decay = decays ? "yes" : "no";
   const std::string factors = factors_text(spec, config);
   std::printf("%-40s %-16s %13s  %-20s %s%s\n", spec.name.c_str(), (shape + ")").c_str(),
               format_count(static_cast<double>(spec.size())).c_str(), start_text(spec.start).c_str(),
@@ -175,11 +177,11 @@ void print_model(const TrainOptions& options, const std::string& name, const std
   std::printf("%s\npreset %s: %s\n", name.c_str(), preset.name, preset.source);
   if (*preset.missing) std::printf("not implemented of %s: %s\n", preset.name, preset.missing);
   std::printf("placement %s: %s\nnorm %s: %s\n\n%s\n", c.placement.c_str(), c.placement_row->source,
-              norm_name(c).c_str(), norm_row(c.norm).source, draw_model(c).c_str());
+              norm_names_of(c).c_str(), norm_row(c.norm).source, draw_model(c).c_str());
   const bool factors = c.parametrization != Parametrization::sp;
   std::printf("%-40s %-16s %13s  %-20s %s%s\n", "tensor", "shape", "elements", "initial value", "decay",
               factors ? "  factors on: deviation, learning rate, decay, epsilon" : "");
-  for (const TensorSpec& spec : table) print_row(spec, c);
+  for (const TensorSpec& spec : table) print_row(spec, options);
   const size_t all = count_parameters(c), trained = count_parameters(table);
   const double active = static_cast<double>(count_active_parameters(c, table));
   std::printf("\n%s in %s%s%s\n", counted(static_cast<double>(all), "parameter").c_str(),

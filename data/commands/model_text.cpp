@@ -4,6 +4,8 @@
 
 #include "data/strings/format.hpp"
 #include "layers/config/base_model.hpp"
+#include "layers/config/norm_sites.hpp"
+#include "layers/norm/norm.hpp"
 #include "layers/streams/streams.hpp"
 
 std::string norm_name(const Config& config) {
@@ -11,10 +13,20 @@ std::string norm_name(const Config& config) {
   return name_of(kNormKinds, config.norm) + std::string(gain);
 }
 
+std::string norm_name_at(const Config& config, const char* norm) { return norm_name(at_norm(config, norm)); }
+
+std::string norm_names_of(const Config& config) {
+  std::string own;
+  for (const NormSiteRow& row : kNormSites)
+    if (own_norm(config, row.name) && has_site(config, row.site))
+      own += (own.empty() ? " (" : ", ") + std::string(row.name) + " " + norm_name_at(config, row.name);
+  return norm_name(config) + own + (own.empty() ? "" : ")");
+}
+
 std::string describe_briefly(const TrainOptions& options, size_t parameters) {
   const Config& c = options.config;
   const std::string encoder = c.crosses() ? std::to_string(c.encoder_layers) + " + " : "";
-  return options.preset + " " + options.size + ": " + c.placement + ", " + norm_name(c) + ", " + encoder +
+  return options.preset + " " + options.size + ": " + c.placement + ", " + norm_names_of(c) + ", " + encoder +
          counted(c.n_layer, "layer") + " x " + counted(c.channels, "channel") + ", " +
          counted(c.n_head, "head") + ", context " + std::to_string(c.context) + ", " +
          format_short(static_cast<double>(parameters)) + " parameters";
@@ -47,11 +59,11 @@ std::string name_of_stack(const Stack& stack, const Config& c) {
 
 // Returns the term that is added to the skip path: "λ·attention( layernorm(x) )".
 std::string branch_formula(const Config& c, const Placement& row, const std::string& branch, const std::string& last) {
-  const std::string norm = norm_name(c), scale = row.in_scale(1) == 1 ? "" : "s·";
+  const std::string scale = row.in_scale(1) == 1 ? "" : "s·";
   const std::string x = mixes(row.streams) ? "a·x" : "x";
-  std::string f = branch + "( " + (row.norm_in ? scale + norm + "(" + x + ")" : x) + " )";
-  if (row.norm_inner) f = last + "( " + norm + "( " + f + " ) )";
-  if (row.norm_out) f = norm + "( " + f + " )";
+  std::string f = branch + "( " + (row.norm_in ? scale + norm_name_at(c, "norm_in") + "(" + x + ")" : x) + " )";
+  if (row.norm_inner) f = last + "( " + norm_name_at(c, "norm_inner") + "( " + f + " ) )";
+  if (row.norm_out) f = norm_name_at(c, "norm_out") + "( " + f + " )";
   const std::string added = *c.branch_scale == 1 ? f : format("%.4g·", *c.branch_scale) + f;
   if (row.gain != LearnedGain::none) return "λ·" + added;
   return mixes(row.streams) ? "b·" + added : added;
@@ -61,7 +73,8 @@ std::string branch_formula(const Config& c, const Placement& row, const std::str
 std::string formula(const Config& c, const Placement& row, const std::string& added, bool bypass = false) {
   const std::string x = mixes(row.streams) ? "A·x" : "x";
   const std::string skip = (*c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x) + (bypass ? " + b" : "");
-  std::string y = "y = " + (row.norm_sum ? norm_name(c) + "( " + skip + " + " + added + " )" : skip + " + " + added);
+  const std::string sum = skip + " + " + added;
+  const std::string y = "y = " + (row.norm_sum ? norm_name_at(c, "norm_sum") + "( " + sum + " )" : sum);
   if (row.streams == StreamRule::dual) return y + ", z = z + " + added;
   return bypass ? y + ", b the input of the block" : y;
 }
@@ -135,16 +148,17 @@ struct BranchText {
   std::string last;  // name of the branch's last matrix
 };
 
+Box box_of_norm(const Config& c, const char* norm) { return {"[ " + norm_name_at(c, norm) + " ]", ""}; }
+
 std::vector<Box> boxes_above(const Config& c, const Placement& row) {
   std::vector<Box> boxes;
-  const std::string norm = "[ " + norm_name(c) + " ]";
   if (mixes(row.streams)) boxes.push_back({"[ × b ]", "to each stream"});
   if (row.streams == StreamRule::dual) boxes.push_back({"      │", "also added to the second stream, z"});
   if (*c.branch_scale != 1) boxes.push_back({format("[ × %.4g ]", *c.branch_scale), ""});
-  if (row.norm_out) boxes.push_back({norm, ""});
+  if (row.norm_out) boxes.push_back(box_of_norm(c, "norm_out"));
   if (row.gain == LearnedGain::channel) boxes.push_back({"[ × λ ]", "a gain for each channel"});
   if (row.gain == LearnedGain::block) boxes.push_back({"[ × λ ]", "one gain for all branches of a block"});
-  if (row.norm_inner) boxes.insert(boxes.end(), {{"", ""}, {norm, ""}});
+  if (row.norm_inner) boxes.insert(boxes.end(), {{"", ""}, box_of_norm(c, "norm_inner")});
   return boxes;
 }
 
@@ -154,7 +168,7 @@ std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   const double first = scale_of(stack.first), last = scale_of(stack.last);
   const std::string scale = format("[ × %.3g", first) + format(" to %.3g ]", last);
   if (first != last) boxes.push_back({scale, "from the first block to the last"});
-  if (stack.row.norm_in) boxes.push_back({"[ " + norm_name(c) + " ]", ""});
+  if (stack.row.norm_in) boxes.push_back(box_of_norm(c, "norm_in"));
   if (mixes(stack.row.streams)) boxes.push_back({"[ a·x ]", "a mixture of the streams"});
   return boxes;
 }
@@ -179,7 +193,7 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
     for (size_t i = 0; i < n; ++i) boxes.push_back(box.text.empty() ? "[ " + branches[i].last + " ]" : box.text);
     return line_of_boxes(boxes, box.about);
   };
-  std::string s = stack.row.norm_sum ? "  │    [ " + norm_name(c) + " ]\n  │    │\n" : "";
+  std::string s = stack.row.norm_sum ? "  │    " + box_of_norm(c, "norm_sum").text + "\n  │    │\n" : "";
   s += std::string("  │    + ◄───────────────") + (n == 2 ? "┬────────────────────┐" : "┐") +
        (bypass ? "   and the input of the block" : "") + "\n";
   for (const Box& box : boxes_above(c, stack.row)) s += line(box);
@@ -239,18 +253,17 @@ std::string formulas(const Config& c, const Stack& stack, const std::string& whe
 // Draws everything between the tokens and what reads the end of the stream.
 std::string draw_stream(const Config& c) {
   const std::vector<Stack> stacks = stacks_of(c);
-  const std::string norm = "       [ " + norm_name(c) + " ]\n";
   const StreamRule rule = stream_rule(c);
   const std::string copies = counted(stream_count(c), "stream") + "\n";
   std::string s;
   if (rule == StreamRule::dual) s += "       [ + z ]   the second stream, the sum of all branches" +
-                                     std::string(*c.final_norm ? ", through " + norm_name(c) : "") + "\n";
-  else if (*c.final_norm) s += norm;
+                                     (*c.final_norm ? ", through " + norm_name_at(c, "final_norm") : "") + "\n";
+  else if (*c.final_norm) s += "       " + box_of_norm(c, "final_norm").text + "\n";
   if (mixes(rule)) s += "       [ sum ]   of " + copies;
   for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);
   s += "       │\n";
   if (rule != StreamRule::single) s += "       [ copy ]   to " + copies;
-  if (c.embedding_norm) s += norm;
+  if (c.embedding_norm) s += "       " + box_of_norm(c, "embedding.norm").text + "\n";
   s += "       [ embedding ]   " + embedding_text(c) + "\n       │\n";
   return s + "       up to " + counted(c.context, "token");
 }

@@ -62,6 +62,8 @@ void complete(TrainOptions& o) {
   o.rate.min_lr = o.min_lr.value_or(o.rate.lr / 10);
   const RunOptimizer& by = *o.optimizer;
   o.optimizer_options.beta2 = o.beta2.value_or(by.beta2);
+  const float norm_decay = o.optimizer_options.norm_decay;
+  o.optimizer_options.output_norm_decay = static_cast<float>(o.output_norm_decay.value_or(norm_decay));
   o.optimizer_options.momentum = o.momentum.value_or(by.momentum);
   o.optimizer_options.nesterov = o.nesterov.value_or(by.nesterov);
   if (o.optimizer_options.cautious_decay && by.reads(&Optimizer::decays_gradient))
@@ -106,6 +108,7 @@ TrainOptions closed(TrainOptions options) {
 TrainOptions in_full(TrainOptions given) {
   TrainOptions o = closed(std::move(given));
   o.beta2 = o.optimizer_options.beta2;
+  o.output_norm_decay = o.optimizer_options.output_norm_decay;
   o.momentum = o.optimizer_options.momentum;
   o.nesterov = o.optimizer_options.nesterov;
   o.lr_embedding = o.lr_embedding.value_or(o.rate.lr);

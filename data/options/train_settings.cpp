@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "layers/config/fields.hpp"
+#include "layers/config/norm_sites.hpp"
 #include "layers/model/presets.hpp"
 #include "shared_settings.hpp"
 
@@ -40,6 +41,8 @@ TrainNeed trains(bool (*has)(const TensorSpec&)) {
           "on the tensors that {lora}, {train-only} and {freeze} leave"};
 }
 bool decays(const TensorSpec& spec) { return spec.decay; }
+bool is_gain_of_norm(const TensorSpec& spec) { return spec.role == Role::norm_gain; }
+bool is_gain_of_output_norm(const TensorSpec& spec) { return is_gain_of_norm(spec) && is_output_norm(spec.group()); }
 
 const TrainNeed kFreezes = {nullptr, [](const TensorSpec& spec) { return !spec.trained && !is_vector(spec); },
                             "on a model that trains as a whole"};
@@ -237,6 +240,11 @@ void describe_optimizer(TrainTable& t) {
   t.rows.back().choices = names_of(run_optimizers());
   t.number("weight-decay", by(&OptimizerOptions::weight_decay), 0, 100, "weight decay of matrices", {},
            {trains(decays)});
+  t.number("norm-decay", by(&OptimizerOptions::norm_decay), 0, 100, "weight decay of the gains of norms", {},
+           {trains(is_gain_of_norm)});
+  t.number("norm-decay-out", &TrainOptions::output_norm_decay, 0, 100,
+           "the same of norms whose output no matrix reads (default: norm-decay)", {},
+           {{nullptr, is_gain_of_output_norm, "with {placement=}"}, trains(is_gain_of_output_norm)});
   t.flag("cautious-decay", by(&OptimizerOptions::cautious_decay),
          "decay only weights that the step moves toward zero", {}, {trains(decays)});
   t.number("beta1", by(&OptimizerOptions::beta1), 0, .999999,

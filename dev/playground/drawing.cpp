@@ -12,19 +12,20 @@ namespace {
 // The parts of a residual branch in order.
 void add_parts(ordered_json& parts, const Config& c, int layer, const std::string& branch) {
   const Placement& row = placement_at(c, layer, branch);
-  const std::string norm = norm_name(c), last = branch == "attention" ? "o" : "down";
+  const std::string last = branch == "attention" ? "o" : "down";
   const auto add = [&](const std::string& name, const char* kind, const std::string& shown) {
     parts.push_back({{"part", branch + name}, {"branch", branch}, {"kind", kind}, {"text", shown}});
   };
-  if (row.norm_in) add(".norm_in", "norm", norm);
+  const auto add_norm = [&](const char* name) { add(std::string(".") + name, "norm", norm_name_at(c, name)); };
+  if (row.norm_in) add_norm("norm_in");
   add("", "sublayer", branch == "ffn" ? name_of(kActivations, c.activation) : branch);
-  if (row.norm_inner) add(".norm_inner", "norm", norm);
+  if (row.norm_inner) add_norm("norm_inner");
   add("." + last, "matrix", last);
-  if (row.norm_out) add(".norm_out", "norm", norm);
+  if (row.norm_out) add_norm("norm_out");
   if (row.gain != LearnedGain::none) add(".scale", "gain", "λ");
   add(".sum", "sum", "+");
   parts.back()["skip"] = *c.skip_scale;
-  if (row.norm_sum) add(".norm_sum", "norm", norm);
+  if (row.norm_sum) add_norm("norm_sum");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // A user's Config may leave values open (0, or an empty optional: "as the placement says", "as the other sizes imply").
 // resolve() in layers/model/ fills them in and checks all of them. Layers only ever see a resolved Config.
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,16 @@
 #include "layers/kernels/gemm.hpp"
 
 enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
+// A norm that a user names. A plain one has neither a gain nor a bias.
+struct NormChoice {
+  NormKind kind;
+  bool plain = false;
+  bool operator==(const NormChoice&) const = default;
+};
+// Where a norm is (norm_sites.hpp): before a branch, before its last matrix, after the branch, after its sum with the
+// skip path, or after the last block.
+enum class NormSite { in, inner, out, sum, final };
+inline constexpr size_t kNormSiteCount = 5;
 enum class Position { learned, sinusoidal, rope, alibi, relative, none };
 // layers/embedding/position.hpp says which is which.
 enum class RopeScaling { none, linear, llama3, yarn, dynamic, longrope };
@@ -96,9 +107,11 @@ struct Config {
   std::string placement = "pre";
   const Placement* placement_row = nullptr;  // the row with this name; resolve() sets it
   NormKind norm = NormKind::layernorm;
+  std::array<std::optional<NormChoice>, kNormSiteCount> norm_sites;  // open: as `norm`
   float norm_eps = 1e-5f;
-  std::optional<bool> norm_bias;   // open: as `bias`, but none for RMSNorm and ScaleNorm
-  bool norm_gain = true;           // without one, layernorm and rmsnorm only normalize (OLMo, nanochat)
+  std::optional<bool> norm_bias;   // of `norm`; open: as `bias`, but none for RMSNorm and ScaleNorm
+  bool norm_gain = true;           // of `norm`; without one, layernorm and rmsnorm only normalize (OLMo, nanochat)
+  float norm_gain_init = 1;        // initial gain; ScaleNorm: of √C
   bool norm_unit_offset = false;   // the gain is 1 + w; w starts at 0 (Gemma)
   float dyt_alpha = .5f;           // initial alpha of DyT and Derf
   std::optional<bool> final_norm;  // open: as the placement says

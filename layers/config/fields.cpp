@@ -1,5 +1,8 @@
 #include "fields.hpp"
 
+#include <algorithm>
+
+#include "norm_sites.hpp"
 #include "placements.hpp"
 
 namespace {
@@ -19,6 +22,17 @@ constexpr FieldChoice kPlacement = {[](const Config& c) { return c.placement.c_s
                                    all.insert(all.end(), row.aliases.begin(), row.aliases.end());
                                  return all;
                                }};
+
+// A plain norm is its kind without a gain and a bias.
+constexpr FieldChoice kNorm = {[](const Config& c) { return name_of(kNormKinds, c.norm); },
+                               [](Config& c, std::string_view field, std::string_view name) {
+                                 const NormChoice norm = norm_named(field, name);
+                                 c.norm = norm.kind;
+                                 if (!norm.plain) return;
+                                 c.norm_gain = false;
+                                 c.norm_bias = false;
+                               },
+                               norm_names};
 
 // As config.toml of version 0.1.0 has the window's layers: one of this many.
 constexpr FieldChoice kWindowEvery = {
@@ -46,11 +60,33 @@ constexpr FieldChoice kEncoderNorm = {
     },
     [] { return or_same(kNormKinds); }};
 
+template <NormSite site>
+constexpr FieldChoice kNormAt = {
+    [](const Config& c) {
+      const std::optional<NormChoice>& own = c.norm_sites[static_cast<size_t>(site)];
+      return own ? name_of_norm(*own) : kSame;
+    },
+    [](Config& c, std::string_view field, std::string_view name) {
+      std::optional<NormChoice>& own = c.norm_sites[static_cast<size_t>(site)];
+      if (name == kSame) own.reset();
+      else own = norm_named(field, name);
+    },
+    [] {
+      std::vector<std::string> all = norm_names();
+      all.insert(all.begin(), kSame);
+      return all;
+    }};
+
 constexpr const char* kNotExported = "";
 
 // ---- needs -------------------------------------------------------------------------------------------------
 
 constexpr Need<Config> kNorms = {.met = has_norms, .otherwise = "with {placement=}"};
+constexpr Need<Config> kActs = {.met = [](const Config& c) { return norm_acts(c) || !has_norms(c); },
+                                .otherwise = "on a model whose norms are all named by site"};
+template <NormSite site>
+constexpr Need<Config> kSite = {.met = [](const Config& c) { return has_site(c, site); },
+                                .otherwise = site == NormSite::final ? "without {final-norm}" : "with {placement=}"};
 constexpr Need<Config> kMixes = {.met = [](const Config& c) { return mixes(placement_row(c.placement).streams); },
                                  .otherwise = "with {placement=}"};
 constexpr Need<Config> kEarly = {.met = [](const Config& c) {
@@ -62,8 +98,17 @@ constexpr Need<Config> kLayerScale = {
     .met = [](const Config& c) { return placement_row(c.placement).gain == LearnedGain::channel; },
     .otherwise = "with {placement=}"};
 constexpr Need<Config> kPointwise = {
-    .met = [](const Config& c) { return c.norm == NormKind::dyt || c.norm == NormKind::derf; },
+    .met = [](const Config& c) {
+      return std::ranges::any_of(norms_in(c), [](const NormChoice& norm) {
+        return norm.kind == NormKind::dyt || norm.kind == NormKind::derf;
+      });
+    },
     .otherwise = "with {norm=}"};
+constexpr Need<Config> kGains = {
+    .met = [](const Config& c) {
+      return std::ranges::any_of(norms_in(c), [](const NormChoice& norm) { return !norm.plain; });
+    },
+    .otherwise = "without {norm-gain}"};
 constexpr Need<Config> kRope = {.met = [](const Config& c) { return c.position == Position::rope; },
                                 .otherwise = "with {position=}"};
 constexpr Need<Config> kRelative = {.met = [](const Config& c) { return c.position == Position::relative; },
@@ -158,8 +203,17 @@ std::vector<Field> sizes_and_wiring() {
 std::vector<Field> norms() {
   return {
       {.name = "placement", .help = "norm placement", .member = kPlacement, .exported = kNotExported, .common = true},
-      {.name = "norm", .help = "normalization", .member = kChoice<&Config::norm, kNormKinds>, .needs = {kNorms},
-       .common = true},
+      {.name = "norm", .help = "normalization", .member = kNorm, .needs = {kNorms, kActs}, .common = true},
+      {.name = "norm-in", .help = "norm before each branch", .member = kNormAt<NormSite::in>,
+       .exported = kNotExported, .needs = {kSite<NormSite::in>}},
+      {.name = "norm-inner", .help = "norm before the last matrix of each branch", .member = kNormAt<NormSite::inner>,
+       .exported = kNotExported, .needs = {kSite<NormSite::inner>}},
+      {.name = "norm-out", .help = "norm after each branch", .member = kNormAt<NormSite::out>,
+       .exported = kNotExported, .needs = {kSite<NormSite::out>}},
+      {.name = "norm-sum", .help = "norm after the sum of branch and stream", .member = kNormAt<NormSite::sum>,
+       .exported = kNotExported, .needs = {kSite<NormSite::sum>}},
+      {.name = "norm-final", .help = "norm before the classifier, if there is one",
+       .member = kNormAt<NormSite::final>, .exported = kNotExported, .needs = {kSite<NormSite::final>}},
       {.name = "norm-eps", .help = "norm epsilon, inside the square root", .member = &Config::norm_eps, .high = 1,
        .needs = {kNorms}},
       {.name = "encoder-placement", .help = "norm placement of the encoder's blocks", .member = kEncoderPlacement,
@@ -167,9 +221,11 @@ std::vector<Field> norms() {
       {.name = "encoder-norm", .help = "normalization in the encoder", .member = kEncoderNorm,
        .exported = kNotExported, .needs = {kEncoder}},
       {.name = "norm-bias", .help = "norm bias (default: as {bias}, if the norm has one)",
-       .member = &Config::norm_bias, .needs = {kNorms}, .follows = "norm"},
+       .member = &Config::norm_bias, .needs = {kNorms, kActs}, .follows = "norm"},
       {.name = "norm-gain", .help = "learned gain in layernorm and rmsnorm", .member = &Config::norm_gain,
-       .needs = {kNorms}},
+       .needs = {kNorms, kActs}},
+      {.name = "norm-gain-init", .help = "initial gain (scalenorm: times sqrt(C))", .member = &Config::norm_gain_init,
+       .high = 1e3, .exported = kNotExported, .needs = {kNorms, kGains}, .initial = true},
       {.name = "norm-unit-offset", .help = "gain 1 + w in layernorm and rmsnorm (Gemma)",
        .member = &Config::norm_unit_offset, .needs = {kNorms}},
       {.name = "dyt-alpha", .help = "initial alpha of dyt and derf", .member = &Config::dyt_alpha, .high = 1e3,
@@ -179,7 +235,7 @@ std::vector<Field> norms() {
       {.name = "streams", .help = "residual streams under hyper, hyper-static and mhc", .member = &Config::streams,
        .low = 1, .high = kMostStreams, .exported = kNotExported, .needs = {kMixes}},
       {.name = "embedding-norm", .help = "norm after the embedding", .member = &Config::embedding_norm},
-      {.name = "final-norm", .help = "norm before the classifier (default: as {placement})",
+      {.name = "final-norm", .help = "whether a norm precedes the classifier (default: as {placement})",
        .member = &Config::final_norm, .follows = "placement"},
       {.name = "qk-norm", .help = "query and key norm, per head or over all heads",
        .member = kChoice<&Config::qk_norm, kQkNormKinds>},

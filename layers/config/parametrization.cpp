@@ -3,6 +3,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "norm_sites.hpp"
+
 namespace {
 
 // ---- which row a tensor has ------------------------------------------------------------------------------
@@ -49,7 +51,7 @@ constexpr ShapeRule kShapes[] = {
     // one number, which starts at √C
     {.name = "gain of ScaleNorm", .start = {.width = .5}, .rate = {.width = .5}, .gradient = {.width = -.5},
      .holds = [](const TensorSpec& spec, const Config& config) {
-       return spec.role == Role::norm_gain && config.norm == NormKind::scalenorm;
+       return spec.role == Role::norm_gain && kind_at(config, spec.group()) == NormKind::scalenorm;
      }},
     {.name = "number", .gradient = {},
      .holds = [](const TensorSpec& spec, const Config&) { return is_single(spec); }},

@@ -193,12 +193,3 @@ bool has_bias(const Config& config, Role role) {
   if (role == Role::o) return *config.o_bias;
   return role == Role::qk || role == Role::v ? *config.qkv_bias : config.bias;
 }
-
-bool has_norms(const Config& config) {
-  const Placement& row = placement_row(config.placement);
-  const auto normalizes = [](const Placement* p) {
-    return p && (p->norm_in || p->norm_inner || p->norm_out || p->norm_sum);
-  };
-  return normalizes(&row) || normalizes(row.early) || normalizes(row.ffn) || config.embedding_norm ||
-         config.final_norm.value_or(row.final_norm) || config.qk_norm != QkNormKind::none;
-}

@@ -93,6 +93,3 @@ const InitRow& init_row(const Config& config);
 // declare_model() multiplies by the parametrization's factor.
 Start weight_start(const Config& config, Role role, int out, int in, std::string_view branch = "");
 bool has_bias(const Config& config, Role role);
-
-// True if the model normalizes anywhere. A norm without a gain and a bias has no tensors.
-bool has_norms(const Config& config);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "layers/config/fields.hpp"
+#include "layers/config/norm_sites.hpp"
 #include "layers/config/parametrization.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/embedding/position.hpp"
@@ -93,6 +94,11 @@ const std::vector<Contradiction>& contradictions() {
        "{norm-unit-offset} does not go with {norm} scalenorm, whose one gain starts at sqrt(channels): leave it out"},
       {[](const Config& c) { return c.norm_unit_offset && !norm_row(c.norm).row_norm; },
        "{norm-unit-offset} goes with {norm} " + row_norms() + " only: leave it out"},
+      {[](const Config& c) {
+         return c.norm_unit_offset &&
+                std::ranges::any_of(norms_in(c), [](const NormChoice& n) { return !norm_row(n.kind).row_norm; });
+       },
+       "{norm-unit-offset} goes with " + row_norms() + " only, at every site of a norm: leave it out, or choose these"},
       {[](const Config& c) { return !c.norm_gain && !norm_row(c.norm).row_norm; },
        "{norm-gain} can be left out of {norm} " + row_norms() + " only: leave it in, or choose one of these"},
       {[](const Config& c) { return !c.norm_gain && c.norm_unit_offset; },
@@ -311,7 +317,10 @@ Config encoder_of(const Config& decoder) {
   e.encoder_layers = 0;
   e.decoder_layers = decoder.n_layer;
   if (e.encoder_placement != "same") e.placement = e.encoder_placement;
-  if (e.encoder_norm) e.norm = *e.encoder_norm;
+  if (e.encoder_norm) {
+    e.norm = *e.encoder_norm;
+    e.norm_sites = {};
+  }
   e.encoder_placement = "same";
   e.encoder_norm.reset();
   e.objective = Objective::mlm;  // it sees all of its input

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "layernorm.hpp"
+#include "layers/config/norm_sites.hpp"
 #include "norm_batch.hpp"
 #include "norm_pointwise.hpp"
 #include "norm_scale.hpp"
@@ -16,12 +17,13 @@ void declare_channels(Norm& p, Layout& layout, const Config& config, const std::
   p.unit_offset = config.norm_unit_offset;
   p.gainless = !config.norm_gain;
   if (!p.gainless)
-    p.gain = layout.take(name + ".gain", Role::norm_gain, {C}, {p.unit_offset ? 0.f : 1.f, 0});
+    p.gain = layout.take(name + ".gain", Role::norm_gain, {C}, {config.norm_gain_init - (p.unit_offset ? 1 : 0), 0});
   if (*config.norm_bias) p.bias = layout.take(name + ".bias", Role::norm, {C});
 }
 
-void declare_scalenorm(Norm& p, Layout& layout, const Config&, const std::string& name, int C) {
-  p.gain = layout.take(name + ".gain", Role::norm_gain, {1}, {std::sqrt(static_cast<float>(C)), 0});
+void declare_scalenorm(Norm& p, Layout& layout, const Config& config, const std::string& name, int C) {
+  const float start = config.norm_gain_init * std::sqrt(static_cast<float>(C));
+  p.gain = layout.take(name + ".gain", Role::norm_gain, {1}, {start, 0});
 }
 
 void declare_batchnorm(Norm& p, Layout& layout, const Config& config, const std::string& name, int C) {
@@ -92,15 +94,25 @@ bool is_running(const TensorSpec& spec) { return spec.leaf().starts_with("runnin
 
 const NormRow& norm_row(NormKind kind) { return kNorms[static_cast<size_t>(kind)]; }
 
+Config at_norm(Config config, std::string_view norm) {
+  const std::optional<NormChoice> own = own_norm(config, norm);
+  if (!own) return config;
+  config.norm = own->kind;
+  config.norm_gain = !own->plain;
+  config.norm_unit_offset = config.norm_unit_offset && !own->plain;
+  config.norm_bias = !own->plain && norm_row(own->kind).bias && config.bias;
+  return config;
+}
+
 Norm declare_norm(Layout& layout, const Config& config, const std::string& name, int width) {
-  Norm p{config.norm, config.norm_eps};
-  norm_row(p.kind).declare(p, layout, config, name, width);
+  Norm p{kind_at(config, name), config.norm_eps};
+  norm_row(p.kind).declare(p, layout, at_norm(config, name), name, width);
   return p;
 }
 
 NormSaved declare_norm_saved(Layout& layout, const Config& config, const std::string& name, int N, int width) {
   NormSaved saved;
-  norm_row(config.norm).declare_saved(saved, layout, name, N, width);
+  norm_row(kind_at(config, name)).declare_saved(saved, layout, name, N, width);
   return saved;
 }
 

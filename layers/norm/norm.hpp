@@ -12,6 +12,10 @@
 
 #include "norm_parameters.hpp"
 
+// Returns the Config with the kind, gain and bias of the norm with this name. A norm that is named for its site has a
+// gain unless it is plain, and a bias if linear layers have one and its kind does, too.
+Config at_norm(Config config, std::string_view norm);
+
 // A norm over rows of `width` channels.
 Norm declare_norm(Layout& layout, const Config& config, const std::string& name, int width);
 NormSaved declare_norm_saved(Layout& layout, const Config& config, const std::string& name, int N, int width);

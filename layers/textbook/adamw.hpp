@@ -1,7 +1,7 @@
 #pragma once
 // AdamW and gradient clipping.
 //
-// One step of one tensor of n numbers. t counts from 1; weight_decay is 0 for tensors of one dimension.
+// One step of one tensor of n numbers. t counts from 1; weight_decay is 0 for tensors that do not decay.
 //   g ← g·gradient_factor
 //   m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
 //   w ← w − lr·weight_decay·w

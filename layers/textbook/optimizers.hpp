@@ -2,7 +2,7 @@
 // Optimizers other than AdamW: SGD, Lion, Adafactor, Muon and NorMuon. Sources are in layers/training/optimizer.hpp,
 // adafactor.hpp and muon.hpp.
 //
-// One step of one tensor of n numbers, or of one matrix (rows,cols). weight_decay is 0 for tensors of one dimension.
+// One step of one tensor of n numbers, or of one matrix (rows,cols). weight_decay is 0 for tensors that do not decay.
 //   every one   g ← g·gradient_factor
 //   SGD         g ← g + weight_decay·w        b ← μ b + g                w ← w − lr·b, or with Nesterov lr·(g + μ b)
 //   Lion        w ← w − lr·weight_decay·w     w ← w − lr·sign(β₁ m + (1 − β₁) g)          m ← β₂ m + (1 − β₂) g

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "decay.hpp"
+#include "layers/config/norm_sites.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/simd.hpp"
 
@@ -42,6 +43,12 @@ std::vector<Strip> strips_of(const std::vector<TensorSpec>& table) {
 }
 
 }  // namespace
+
+float decay_of(const TensorSpec& spec, const OptimizerOptions& options) {
+  if (spec.decay) return options.weight_decay * spec.decay_factor;
+  if (spec.role != Role::norm_gain) return 0;
+  return (is_output_norm(spec.group()) ? options.output_norm_decay : options.norm_decay) * spec.decay_factor;
+}
 
 std::vector<double> gradient_squares(const float* gradients, const std::vector<TensorSpec>& table) {
   const std::vector<Strip> strips = strips_of(table);

@@ -4,7 +4,7 @@
 //
 //   AdamW (Loshchilov & Hutter 2019, arXiv 1711.05101; Adam: Kingma & Ba 2015, arXiv 1412.6980)
 //     m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
-//     w ← w − lr·weight_decay·w        for tensors that decay
+//     w ← w − lr·weight_decay·w        for tensors that decay, and gains of norms if norm_decay is set
 //     w ← w − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + eps)
 //   SGD with momentum, as PyTorch defines it (Polyak 1964; Nesterov 1983; Sutskever et al. 2013)
 //     g ← g + weight_decay·w           b ← μ b + g           w ← w − lr·b, or lr·(g + μ b) with Nesterov
@@ -27,6 +27,7 @@ enum class PolarIteration { newton_schulz, polar_express };
 struct OptimizerOptions {
   double beta1 = .9, beta2 = .95;
   float eps = 1e-8f, weight_decay = .1f;
+  float norm_decay = 0, output_norm_decay = 0;  // of gains, the second if is_output_norm
   double momentum = .95;  // SGD and Muon
   bool nesterov = true;   // SGD and Muon
   bool cautious_decay = false;  // not for SGD, whose decay is part of the gradient
@@ -34,10 +35,8 @@ struct OptimizerOptions {
   PolarIteration polar = PolarIteration::newton_schulz;
 };
 
-// Return the weight decay and the epsilon of a tensor.
-inline float decay_of(const TensorSpec& spec, const OptimizerOptions& options) {
-  return spec.decay ? options.weight_decay * spec.decay_factor : 0;
-}
+// Return the weight decay and the epsilon of a tensor. Matrices decay, and gains of norms if their decay is not 0.
+float decay_of(const TensorSpec& spec, const OptimizerOptions& options);
 inline float epsilon_of(const TensorSpec& spec, const OptimizerOptions& options) {
   return options.eps * spec.epsilon_factor;
 }

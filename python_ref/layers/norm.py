@@ -11,18 +11,41 @@ import math
 
 import torch
 
+SITES = {"norm_in": "in", "norm_inner": "inner", "norm_out": "out", "norm_sum": "sum", "final_norm": "final"}
+PLAIN = {"nonparametric-layernorm": "layernorm", "simple-rmsnorm": "rmsnorm"}  # without a gain and a bias
 KINDS = ("layernorm", "rmsnorm", "scalenorm", "batchnorm", "dyt", "derf")
 MOMENTUM = 0.1
 
 
+def at(c, name):
+    """-> the kind of the norm called so, and whether it has a gain and a bias"""
+    site = SITES.get(name.rpartition(".")[2])
+    own = getattr(c, f"norm_{site}") if site else "same"
+    if own == "same":
+        return c.norm, c.norm_gain, c.norm_bias
+    if own in PLAIN:
+        return PLAIN[own], False, False
+    return own, True, c.bias and own not in ("rmsnorm", "scalenorm")
+
+
+def is_gain(name):
+    return name.endswith(".gain") and "norm" in name.split(".")[-2]
+
+
+def is_output(name):
+    """Whether the output of the norm goes on as it is, not through a matrix alone"""
+    return name.endswith(("norm_out", "norm_sum", "embedding.norm", "q_norm", "k_norm", "v_norm"))
+
+
 def declare(name, channels, c):
-    """[(name, shape), ...] of a norm of the config's kind."""
-    if c.norm == "scalenorm":
+    """[(name, shape), ...] of a norm of the config's kind at its site."""
+    kind, has_gain, has_bias = at(c, name)
+    if kind == "scalenorm":
         return [(f"{name}.gain", (1,))]
-    rows = [(f"{name}.gain", (channels,))] * c.norm_gain + [(f"{name}.bias", (channels,))] * c.norm_bias
+    rows = [(f"{name}.gain", (channels,))] * has_gain + [(f"{name}.bias", (channels,))] * has_bias
     of_kind = {"batchnorm": [("running_mean", channels), ("running_var", channels)],
                "dyt": [("alpha", 1)], "derf": [("alpha", 1), ("shift", 1)]}  # fmt: skip
-    return rows + [(f"{name}.{part}", (size,)) for part, size in of_kind.get(c.norm, [])]
+    return rows + [(f"{name}.{part}", (size,)) for part, size in of_kind.get(kind, [])]
 
 
 def normalized(x, kind, eps, running=None):
@@ -84,10 +107,12 @@ def uncancelled(x, gain, dy, kind, eps, *, unit_offset=False, alpha=None, shift=
 
 def apply(p, c, name, x):
     """A norm of the model. BatchNorm updates its running statistics if p is training."""
+    kind = at(c, name)[0]
     parts = {part: p[f"{name}.{part}"] for part in ("gain", "bias", "alpha", "shift") if f"{name}.{part}" in p}
-    more = {"unit_offset": c.norm_unit_offset} | {k: parts[k] for k in ("alpha", "shift") if k in parts}
+    more = {k: parts[k] for k in ("alpha", "shift") if k in parts}
+    more["unit_offset"] = c.norm_unit_offset and "gain" in parts
     running = None
-    if c.norm == "batchnorm":
+    if kind == "batchnorm":
         statistics = [p[f"{name}.running_mean"], p[f"{name}.running_var"]]
         if p.training:
             for old, new in zip(statistics, moved(*statistics, x.detach())):
@@ -95,11 +120,11 @@ def apply(p, c, name, x):
         else:
             running = statistics
     gain = parts.get("gain", torch.ones((), dtype=x.dtype))
-    y = forward(x, gain, parts.get("bias"), c.norm, c.norm_eps, running=running, **more)
+    y = forward(x, gain, parts.get("bias"), kind, c.norm_eps, running=running, **more)
 
     def terms(dy):
         fixed = {k: v.detach() if torch.is_tensor(v) else v for k, v in more.items()}
-        found = uncancelled(x.detach(), gain.detach(), dy, c.norm, c.norm_eps, **fixed)
+        found = uncancelled(x.detach(), gain.detach(), dy, kind, c.norm_eps, **fixed)
         return [(f"{name}.{part}", found[part]) for part in parts]
 
     p.watch(y, terms)

@@ -4,6 +4,7 @@ cautious decay (arXiv 2510.12402)."""
 
 import parametrization
 import torch
+from layers import norm
 
 
 def adamw(tensors, lr, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1):
@@ -16,13 +17,22 @@ def adamw(tensors, lr, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1):
     return torch.optim.AdamW([g for g in groups if g["params"]], lr=lr, betas=(beta1, beta2), eps=eps)
 
 
-def adamw_of(p, c, lr, beta1, beta2, eps, weight_decay):
-    """The same for a model's parameters by name, each with the factors of its parametrization."""
+def decay_of(name, dims, weight_decay, norm_decay, output_norm_decay):
+    if dims >= 2:
+        return weight_decay
+    if not norm.is_gain(name):
+        return 0.0
+    return output_norm_decay if norm.is_output(name.rpartition(".")[0]) else norm_decay
+
+
+def adamw_of(p, c, lr, beta1, beta2, eps, *decays):
+    """The same for a model's parameters by name, each with the factors of its parametrization. `decays`: of matrices,
+    of gains, and of gains of output norms."""
     groups = [
         {
             "params": [t], "rate": parametrization.learning_rate(c, name, t.dim()),
             "eps": eps * parametrization.epsilon(c, name, t.dim()),
-            "weight_decay": weight_decay * parametrization.weight_decay(c, name, t.dim()) if t.dim() >= 2 else 0.0,
+            "weight_decay": decay_of(name, t.dim(), *decays) * parametrization.weight_decay(c, name, t.dim()),
         }
         for name, t in p.trained().items()
     ]  # fmt: skip

@@ -9,6 +9,7 @@
 #include "data/options/command_settings.hpp"
 #include "data/strings/errors.hpp"
 #include "layers/config/fields.hpp"
+#include "layers/config/norm_sites.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/resolve.hpp"
 #include "layers/norm/norm.hpp"
@@ -159,6 +160,10 @@ void set_to_default(Config& c, const Field& field) {
   std::visit(set, field.member);
 }
 
+bool has_norm_of(const Config& a, const Config& b) {
+  return a.norm == b.norm && a.norm_gain == b.norm_gain && a.norm_bias == b.norm_bias;
+}
+
 // Returns the settings that decide what a trained model computes. All others have their defaults.
 TrainOptions essence(Config c) {
   c = resolve(c);
@@ -166,6 +171,8 @@ TrainOptions essence(Config c) {
   c.logit_scale = static_cast<float>(*c.logit_scale);
   c.rope_fraction = static_cast<float>(static_cast<double>(c.rope_dims()) / c.head_dim);
   if (c.crosses()) c.objective = Objective::pairs;  // spans are pairs, too
+  for (const NormSiteRow& row : kNormSites)  // a site that names what it would have anyway
+    if (const Config own = at_norm(c, row.name); has_norm_of(own, c)) c.norm_sites[size_t(row.site)].reset();
   for (const Field& field : model_fields())
     if (!counts(field, c)) set_to_default(c, field);
   TrainOptions options;

@@ -11,9 +11,11 @@
 #include "data/options/settings_file.hpp"
 #include "layers/config/base_model.hpp"
 #include "layers/config/fields.hpp"
+#include "layers/config/norm_sites.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/embedding/position.hpp"
 #include "layers/model/resolve.hpp"
+#include "layers/norm/norm.hpp"
 
 using nlohmann::json;
 
@@ -95,6 +97,10 @@ void write_stack(json& file, const Config& c) {
   for (const Field& field : model_fields())
     if (const std::string key = key_of(field); !key.empty())
       file[key] = std::visit([&](const auto& member) { return exported(c, member); }, field.member);
+  for (const NormSiteRow& row : kNormSites)
+    if (const Config own = at_norm(c, row.name); own_norm(c, row.name))
+      file["site_norms"][row.name] = {
+          {"norm", name_of(kNormKinds, own.norm)}, {"norm_gain", own.norm_gain}, {"norm_bias", *own.norm_bias}};
   file["router_bias"] = c.router_bias > 0;
   file["learned_gain"] = name_of_gain(c.placement_row->gain);
   file["bypass"] = c.placement_row->bypass;

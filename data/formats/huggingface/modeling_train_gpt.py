@@ -39,15 +39,16 @@ class TrainGPTConfig(PreTrainedConfig):
 
 
 class Norm(nn.Module):
-    """y = gain * f(x) + bias over rows of `width` channels."""
+    """y = gain * f(x) + bias over rows of `width` channels. A site may have a kind of its own."""
 
-    def __init__(self, config, width):
+    def __init__(self, config, width, site=""):
         super().__init__()
-        self.kind, self.eps, self.unit_offset = config.norm, config.norm_eps, config.norm_unit_offset
+        own = getattr(config, "site_norms", {}).get(site, {})
+        self.kind, self.eps, self.unit_offset = own.get("norm", config.norm), config.norm_eps, config.norm_unit_offset
         self.gain = None
-        if config.norm_gain:
+        if own.get("norm_gain", config.norm_gain):
             self.gain = nn.Parameter(torch.ones(1 if self.kind == "scalenorm" else width))
-        self.bias = nn.Parameter(torch.zeros(width)) if config.norm_bias else None
+        self.bias = nn.Parameter(torch.zeros(width)) if own.get("norm_bias", config.norm_bias) else None
         if self.kind in ("dyt", "derf"):
             self.alpha = nn.Parameter(torch.ones(1))
         if self.kind == "derf":
@@ -94,7 +95,7 @@ class Branch(nn.Module):
         super().__init__()
 
         def norm(part, width):
-            return Norm(config, width) if part in norms[layer] else nn.Identity()
+            return Norm(config, width, f"norm_{part}") if part in norms[layer] else nn.Identity()
 
         self.norm_in = norm("in", config.hidden_size) if enters else nn.Identity()
         self.norm_inner = norm("inner", inner_width)
@@ -452,7 +453,7 @@ def add_stack(module, config, tokens=True):
     module.embedding = Embedding(config, tokens)
     module.relative = RelativePositions(config) if config.position == "relative" else None
     module.block = nn.ModuleList(Block(config, layer) for layer in range(config.num_hidden_layers))
-    module.final_norm = Norm(config, config.hidden_size) if config.final_norm else nn.Identity()
+    module.final_norm = Norm(config, config.hidden_size, "final_norm") if config.final_norm else nn.Identity()
 
 
 def run_stack(module, x, first=0, cache=None, read=None, memory=None):
