@@ -29,13 +29,13 @@ std::string calls;  // "fsync 5, rename, ": calls of the C library, with the byt
 }
 
 // These replace the C library's functions: they record the call and pass it on to the kernel.
-int fsync(int handle) {
+extern "C" int fsync(int handle) {
   struct stat status {};
   fstat(handle, &status);
   calls += "fsync " + std::to_string(status.st_size) + ", ";
   return static_cast<int>(syscall(SYS_fsync, handle));
 }
-int rename(const char* from, const char* to) noexcept {
+extern "C" int rename(const char* from, const char* to) noexcept {
   calls += "rename, ";
   return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
@@ -52,8 +52,8 @@ Entry* next_name(const char* function, DIR* directory) {
 }
 }  // namespace
 
-dirent* readdir(DIR* directory) { return next_name<dirent>("readdir", directory); }
-dirent64* readdir64(DIR* directory) { return next_name<dirent64>("readdir64", directory); }
+extern "C" dirent* readdir(DIR* directory) { return next_name<dirent>("readdir", directory); }
+extern "C" dirent64* readdir64(DIR* directory) { return next_name<dirent64>("readdir64", directory); }
 
 TEST_CASE("a folder that cannot be listed is an error, and not an empty folder", "[files]") {
   const Folder f;
