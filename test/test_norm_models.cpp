@@ -1,7 +1,11 @@
 // Whole models with ScaleNorm, BatchNorm, DyT and Derf: BatchNorm's running statistics and its leak from later tokens,
 // and the rest of a model with each norm. test_model.cpp and test_textbook_model.cpp check their numbers.
 
+#include <algorithm>
+#include <set>
+
 #include "layers/training/diagnostics.hpp"
+#include "layers/training/optimizer.hpp"
 #include "generated.hpp"
 #include "model_case.hpp"
 
@@ -208,4 +212,28 @@ TEST_CASE("diagnostics include norms of the other kinds", "[norm][diagnostics]")
   add_tensor_statistics(rows, run.model);
   for (const Statistic& s : rows)
     if (s.what.starts_with("gain_")) CHECK(s.value == 1);
+}
+
+TEST_CASE("gains of norms decay if asked to, those of output norms on their own", "[optimizer]") {
+  Config config;
+  config.placement = "pre-post", config.final_norm = config.embedding_norm = true, config.qk_norm = QkNormKind::head;
+  config.head_transform = true, config.head_scale = true, config.n_layer = 1, config.vocab_size = 7;
+  const Model model(config);
+  const OptimizerOptions options{.weight_decay = .5f, .norm_decay = .25f, .output_norm_decay = .125f};
+  const std::set<std::string> input = {"norm_in", "final_norm", "head.norm"},
+                              output = {"norm_sum", "q_norm", "k_norm", "embedding.norm"};
+  const auto ends_in = [](const std::string& name, const std::set<std::string>& ends) {
+    return std::ranges::any_of(ends, [&](const std::string& end) { return name.ends_with(end + ".gain"); });
+  };
+  size_t gains = 0;
+  for (TensorSpec spec : model.table) {
+    INFO(spec.name);
+    const float want = ends_in(spec.name, input) ? .25f : ends_in(spec.name, output) ? .125f : spec.decay ? .5f : 0;
+    gains += want == .25f || want == .125f;
+    CHECK(decay_of(spec, options) == want);
+    CHECK(decay_of(spec, {.weight_decay = .5f}) == (spec.decay ? .5f : 0));
+    spec.decay_factor = 4;
+    CHECK(decay_of(spec, options) == 4 * want);
+  }
+  CHECK(gains == 4 + 2 + 3);  // two branches; q and k; embedding, end and head
 }

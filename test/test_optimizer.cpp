@@ -3,11 +3,9 @@
 #include <bit>
 #include <map>
 #include <numeric>
-#include <set>
 #include <tuple>
 
 #include "check.hpp"
-#include "layers/model/model.hpp"
 #include "layers/textbook/optimizers.hpp"
 #include "reference.hpp"
 
@@ -318,30 +316,6 @@ TEST_CASE("AdamW decays the tensors that the table marks and does not touch untr
     if (spec.trained && spec.decay) std::fill_n(want.begin() + spec.offset, spec.size(), 2 * (1 - .1f * .5f));
   CHECK(same_bits(x.w, want));
   CHECK(same_bits(x.state, std::vector<float>(x.state.size())));
-}
-
-TEST_CASE("gains of norms decay if asked to, those of output norms on their own", "[optimizer]") {
-  Config config;
-  config.placement = "pre-post", config.final_norm = config.embedding_norm = true, config.qk_norm = QkNormKind::head;
-  config.head_transform = true, config.head_scale = true, config.n_layer = 1, config.vocab_size = 7;
-  const Model model(config);
-  const OptimizerOptions options{.weight_decay = .5f, .norm_decay = .25f, .output_norm_decay = .125f};
-  const std::set<std::string> input = {"norm_in", "final_norm", "head.norm"},
-                              output = {"norm_sum", "q_norm", "k_norm", "embedding.norm"};
-  const auto ends_in = [](const std::string& name, const std::set<std::string>& ends) {
-    return std::ranges::any_of(ends, [&](const std::string& end) { return name.ends_with(end + ".gain"); });
-  };
-  size_t gains = 0;
-  for (TensorSpec spec : model.table) {
-    INFO(spec.name);
-    const float want = ends_in(spec.name, input) ? .25f : ends_in(spec.name, output) ? .125f : spec.decay ? .5f : 0;
-    gains += want == .25f || want == .125f;
-    CHECK(decay_of(spec, options) == want);
-    CHECK(decay_of(spec, {.weight_decay = .5f}) == (spec.decay ? .5f : 0));
-    spec.decay_factor = 4;
-    CHECK(decay_of(spec, options) == 4 * want);
-  }
-  CHECK(gains == 4 + 2 + 3);  // two branches; q and k; embedding, end and head
 }
 
 TEST_CASE("AdamW's gradient factor scales the gradient", "[optimizer]") {

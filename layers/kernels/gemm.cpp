@@ -312,8 +312,8 @@ struct Product {
   }
 };
 
-// Returns the rows of a panel, as even as possible: 9 rows are 5 + 4, not 8 + 1. For AMX, squares are whole: 48 rows are
-// 32 + 16, three squares, not 24 + 24, which would take four.
+// Returns the rows of a panel, as even as possible: 9 rows are 5 + 4, not 8 + 1. For AMX, squares are whole: 48 rows
+// are 32 + 16, three squares, not 24 + 24, which would take four.
 template <class Format>
 int panel_height(int rows) {
   const int panels = (rows + Format::MR - 1) / Format::MR;
