@@ -4,9 +4,9 @@
 #include "layers/kernels/gemm.hpp"
 
 // Measures floating-point operations per second of all threads together, without memory access. A multiply-add counts
-// as two. bf16 measures the instruction that products in bf16 use: AMX's if gemm_has_amx(), otherwise that of vectors,
-// or fp32 if the processor has none. The first call with a given number of threads takes 0.1 s, or up to 0.5 s beside
-// other programs. Later calls return the same number.
+// as two. For bf16 it repeats the instruction that gemm uses: AMX's, else the one for vectors. Without either, it
+// measures fp32. The first call with a given number of threads takes 0.1 s, or up to 0.5 s while other programs run.
+// Later calls return the same number.
 double measure_flops(Matmul matmul);
 
 // Memory bandwidth of all threads together, in bytes per second. `floats` should be far more than the caches hold. A

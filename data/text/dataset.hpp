@@ -91,8 +91,8 @@ struct RowBatch {
 // Draws B rows of T, from row `first` on.
 RowBatch draw_batch(const Dataset& data, int B, int T, const StepRows& step, uint64_t first);
 
-// The tokens that a run counts, in a step with this many targets and in all steps before it: the targets. If the data
-// hides tokens, all tokens of the rows count, because few of them are targets.
+// The tokens that a run counts, in a step with this many targets and in all steps before it. These are the targets. If
+// the data hides tokens, few tokens are targets, and all tokens of the rows count.
 int64_t tokens_of_step(const Dataset& data, int T, const StepRows& step, int64_t targets);
 int64_t tokens_before(const Dataset& data, int T, const StepRows& step);
 

@@ -64,5 +64,5 @@ Rows one_per_row(const std::vector<TokenWindow>& windows);
 
 // Packs windows of at most T tokens into rows of T, longest first, each into the row with the least space that is
 // enough (best-fit decreasing). With sources, a row has T places for targets and T for
-// sources. A window then counts as long as its longer part, and a row has as much space as where less is left.
+// sources. The longer part of a window is then its length, and the smaller rest of a row is its space.
 Rows packed_rows(const std::vector<TokenWindow>& windows, int T);

@@ -1,6 +1,6 @@
 #pragma once
-// The kinds of fields that the config.json of several classes consist of. `absent` is what the class takes if
-// config.json lacks the key. Reading throws std::runtime_error that names the key.
+// Functions that make the fields which several classes have in common: a size, a switch, a fixed value. `absent` is the
+// value that the class takes if config.json lacks the key. Reading throws std::runtime_error, which names the key.
 
 #include <optional>
 #include <span>
@@ -66,7 +66,7 @@ ConfigField choice(const char* key, bool absent, void (*set)(Config&, bool), boo
 // A property of the class that config.json does not state.
 ConfigField always(void (*set)(Config&));
 
-// The fields of a, and then those of b.
+// Returns the fields of a, followed by those of b.
 ConfigFields append(ConfigFields a, const ConfigFields& b);
 
 }  // namespace field_kinds
