@@ -90,7 +90,7 @@ CLASSES = {
 }  # fmt: skip
 
 PLACEMENTS = (
-    "post pre sandwich deepnorm reordered none glm-deepnorm pre-post mix-ln lns sub-ln layerscale rezero keel b2t "
+    "post pre sandwich deepnorm reordered none glm-deepnorm pre-post mix-ln lns sub-ln layerscale rezero gpas keel b2t "
     "normformer"
 ).split()
 NORMS = "layernorm rmsnorm scalenorm batchnorm dyt derf".split()
@@ -841,6 +841,7 @@ PAIRS_OWN = {
     "pairs-full": f"--position alibi --qk-norm full --head-scale --output-gate elementwise {GQA}",
     "pairs-moe": "--preset t5 --experts 4 --attention-sinks --value-residual learned",
     "pairs-gain": "--placement layerscale --position none --stream-mix", "pairs-rezero": "--placement rezero",
+    "pairs-gpas": "--placement gpas",
     "pairs-sub": "--placement sub-ln --embedding-channels 20 --position sinusoidal --channels 33 --heads 3",
     "pairs-hybrid": "--placement hybridnorm --norm rmsnorm", "pairs-b2t": "--placement b2t --head-transform",
     "pairs-batchnorm": "--norm batchnorm --no-bias", "pairs-normformer": "--placement normformer --no-bias",

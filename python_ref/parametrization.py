@@ -7,6 +7,8 @@ numbers per head) is derived in layers/config/README.md. Factors are of AdamW.
 
 from layers import norm
 
+NUMBERS = ".alpha", ".shift", ".own", ".first", ".gate", ".scale"
+
 
 def m_n(c):
     """The width ratio"""
@@ -48,7 +50,7 @@ def is_gain_of_scalenorm(c, name):
 
 def learning_rate(c, name, dims):
     of_size = m_n(c) ** 0.5 if is_gain_of_scalenorm(c, name) else 1.0  # the gain is √C
-    if "norm_sum." in name or name.endswith(("stream_mix.own", "stream_mix.first")):
+    if "norm_sum." in name or name.endswith(("stream_mix.own", "stream_mix.first", "gpas.gate")):
         return of_size / m_l(c)  # acts on the whole stream in each block
     if dims == 2 and not name.startswith(("embedding.", "relative.", "head.weight")):
         return 1 / m_n(c)
@@ -63,11 +65,12 @@ def weight_decay(c, name, dims):
 def epsilon(c, name, dims):
     """As the gradient: 1/m_N in what is as wide as the stream, 1/m_L behind the factor of a branch."""
     part = name.split(".", 2)[2] if name.startswith("block.") else name
-    depth = m_l(c) if part != name and "norm_sum." not in part and not part.startswith("stream_mix.") else 1.0
+    on_stream = "norm_sum." in part or part.startswith(("stream_mix.", "gpas."))
+    depth = m_l(c) if part != name and not on_stream else 1.0
     heads = c.heads / c.base_heads if c.parametrization != "sp" else 1.0
     if part.startswith("relative.") or part.endswith((".sinks", "head_scale.gain")):
         width = heads
-    elif part == "head.bias" or "router." in part or part.endswith((".alpha", ".shift", ".own", ".first", ".scale")):
+    elif part == "head.bias" or "router." in part or part.endswith(NUMBERS):
         width = 1.0
     elif is_gain_of_scalenorm(c, part):
         width = m_n(c) ** 0.5

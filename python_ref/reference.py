@@ -688,7 +688,8 @@ MODELS = {
     | {"placement": placement, "norm": kind, "norm-bias": kind != "scalenorm"}
     | ({"mix-fraction": 0.5} if placement == "mix-ln" else {})
     for i, placement in enumerate(
-        [p for p, row in residual.PLACEMENTS.items() if row.norms and not row.streams] + ["mix-ln"]
+        [p for p, row in residual.PLACEMENTS.items() if row.norms and not row.streams and not row.gpas]
+        + ["mix-ln", "gpas"]
     )
     for j, kind in enumerate(("scalenorm", "batchnorm", "dyt", "derf"))
 } | {
@@ -720,6 +721,7 @@ MODELS = {
         ("mup", "scalenorm", TINY_GPT | {"placement": "pre", "norm": "scalenorm", "norm-bias": False}),
         ("completep", "norms", TINY_GPT | {"placement": "pre-post", "norm-sum": "scalenorm"}),
         ("completep", "gpt", TINY_GPT | {"placement": "pre"}),
+        ("completep", "gpas", TINY_GPT | {"placement": "gpas", "layers": 3}),
         ("completep", "deepnorm", TINY_GPT | {"placement": "deepnorm"}),
         ("completep", "b2t-dyt", TINY_GPT | {"placement": "b2t", "norm": "dyt"}),
         ("completep", "lns-llama", TINY_LLAMA | LLAMA_LIKE | {"placement": "lns", "layers": 3, "stream-mix": True}),
@@ -924,7 +926,7 @@ def start(rnd, c, name, shape):
         return 0.3 * rnd.standard_normal(shape)
     if name.endswith(".running_var"):
         return np.exp(0.5 * rnd.standard_normal(shape))
-    if name.endswith((".own", ".first")):
+    if name.endswith((".own", ".first", ".gate")):
         return 0.7 + 0.2 * rnd.standard_normal(shape)
     if name.endswith(".sinks"):
         return 0.5 + 0.3 * rnd.standard_normal(shape)
@@ -1181,7 +1183,7 @@ def diagnostics_cases(out):
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
     names += ["b2t-layernorm-gpt", "b2t-rmsnorm-llama", "normformer-layernorm-gpt", "wired-head-scale"]
     names += ["hybridnorm-star-rmsnorm-llama", "wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]
-    names += ["moe-sub-ln-shared", "moe-olmoe"]
+    names += ["moe-sub-ln-shared", "moe-olmoe", "gpas-layernorm-gpt"]
     for name in names + ["wired-gemma2", "wired-all-of-attention"]:
         file = out / "model" / name
         about, c, p = read_model(file)

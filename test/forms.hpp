@@ -87,10 +87,11 @@ inline void like_llama(Config& c) {
   c.bias = c.tied = false, c.kv_heads = 2;
 }
 
-// Gives learned gains values other than 0. ReZero's start at 0, where branches have no effect.
+// Gives learned gains values other than 0. ReZero's start at 0, where branches have no effect, and so do the gates of
+// GPAS, which then have none.
 inline void set_learned_gains(Model& model) {
   for (const TensorSpec& spec : model.table)
-    if (spec.name.ends_with(".scale.gain"))
+    if (spec.name.ends_with(".scale.gain") || spec.name.ends_with(".gpas.gate"))
       for (size_t i = 0; i < spec.size(); ++i) model.weights[spec.offset + i] = .5f + .1f * static_cast<float>(i % 7);
 }
 

@@ -101,3 +101,16 @@ TEST_CASE("ReZero's gain is one number for both branches of a block", "[block]")
   CHECK(layout.table().back().shape == std::vector<int>{1});
   CHECK_FALSE(layout.table().back().decay);
 }
+
+TEST_CASE("the gate of GPAS is one number for both branches of a block", "[block]") {
+  const Config config = make_config({"gpas", "gpas"}, false);
+  std::vector<float> weights(1 << 16);
+  Layout layout(weights.data());
+  const Block first = declare_block(layout, config, 0), second = declare_block(layout, config, 1);
+  CHECK(first.attention.gpas.gate == first.ffn.gpas.gate);
+  CHECK(first.ffn.gpas.gate != second.ffn.gpas.gate);
+  CHECK(layout.table().back().name == "block.1.gpas.gate");
+  CHECK(layout.table().back().shape == std::vector<int>{1});
+  CHECK(layout.table().back().start.mean == 0);
+  CHECK_FALSE(layout.table().back().decay);
+}

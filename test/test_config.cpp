@@ -48,6 +48,7 @@ TEST_CASE("the table of placements", "[config]") {
         {"sub-ln", 1, 1, 0, 0, 1, 1, 2.0393338},  // √(ln 64)
         {"layerscale", 1, 0, 0, 0, 1},
         {"rezero", 0, 0, 0, 0, 0},
+        {"gpas", 1, 0, 0, 0, 1},
         {"keel", 1, 0, 0, 1, 0, 16},  // 2·8
         {"hybridnorm", 0, 0, 0, 1, 1},
         {"hybridnorm-star", 0, 0, 0, 1, 1},
@@ -70,10 +71,11 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK((p.gain == LearnedGain::channel) == (p.name == std::string("layerscale")));
     CHECK((p.gain == LearnedGain::block) == (p.name == std::string("rezero")));
     CHECK(p.bypass == (p.name == std::string("b2t")));
+    CHECK(p.gpas == (p.name == std::string("gpas")));
     CHECK(p.init.qk_gain == (p.name == std::string("b2t")));
     CHECK(p.head_scale == (p.name == std::string("normformer")));
   }
-  CHECK(placements().size() == 22);
+  CHECK(placements().size() == 23);
 }
 
 TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[config]") {
@@ -136,7 +138,8 @@ TEST_CASE("parallel blocks need a norm before each branch and none after the sum
     if (message.empty()) fitting += std::string(fitting.empty() ? "" : "|") + row.name;
     if (message.empty()) continue;
     const std::string needs =
-        "a placement with a norm before each branch, none behind the sum, the same norms in both and one stream, not ";
+        "a placement with a norm before each branch, nothing behind the sum, the same norms in both and one stream, "
+        "not ";
     CHECK(contains(message, "--block parallel needs " + needs + row.name));
     CHECK(contains(message, std::string(row.name) + ": choose pre|sandwich|lns|sub-ln|layerscale, or "));
   }

@@ -92,6 +92,7 @@ const std::map<std::string, double> kTolerances = {
     {"shift", 0},
     {"own", 0},
     {"first", 0},
+    {"gate", 0},
 };
 // These need more in one kind of model.
 double tolerance(const std::string& kind, const Config& config) {

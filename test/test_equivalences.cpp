@@ -286,6 +286,16 @@ TEST_CASE("a gain of 1 changes nothing", "[equivalence]") {
   }
 }
 
+TEST_CASE("a gate of 0 makes GPAS Pre-LN, bit for bit", "[equivalence]") {
+  Model gpas = randomized(make_config("gpas", NormKind::layernorm));
+  Model pre = randomized(make_config("pre", NormKind::layernorm));
+  CHECK(loss_and_gradients(gpas) != loss_and_gradients(pre));
+  for (const TensorSpec& spec : gpas.table)
+    if (spec.name.ends_with(".gpas.gate")) gpas.weights[spec.offset] = 0;
+  for (Model* model : {&gpas, &pre}) std::fill_n(model->gradients.get(), model->gradient_floats, 0.f);
+  check_same_bits(gpas, pre);
+}
+
 TEST_CASE("if attention adds nothing, parallel and sequential blocks are equal", "[equivalence]") {
   constexpr auto norm = NormKind::layernorm;
   Model sequential = randomized(make_config("pre", norm));

@@ -37,6 +37,7 @@ TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
                                            {"sub-ln", "y = x + o( N( attention( N(x) ) ) )"},
                                            {"layerscale", "y = x + λ·attention( N(x) )"},
                                            {"rezero", "y = x + λ·attention( x )"},
+                                           {"gpas", "y = γ·( x + attention( N(x) ) )"},
                                            {"keel", "y = N( 8·x + attention( N(x) ) )"},
                                            {"hybridnorm", "y = N( x + attention( x ) )"},
                                            {"b2t", "y = N( x + attention( x ) )"},
@@ -69,6 +70,7 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
   CHECK(count(drawing("lns"), "[ × 1 to 0.5 ]") == 2);
   CHECK(count(drawing("layerscale"), "[ × λ ]   a gain for each channel") == 2);
   CHECK(count(drawing("rezero"), "[ × λ ]   one gain for all branches of a block") == 2);
+  CHECK(count(drawing("gpas"), "[ × γ ]   one learned factor for all branches of a block") == 2);
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::head), "norm of each head's q and k"));
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::full), "norm of q and of k"));
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::qkv), "norm of each head's q, k and v"));
@@ -107,7 +109,7 @@ TEST_CASE("every form is configured, resumed and recomputed with the same bits, 
   const std::string words = "train --data stories.txt --layers 3 --heads 2 --channels 32 --context 32 --batch 4 "
                             "--schedule constant --warmup 0 --eval-every 3 --eval-batches 4 --diagnostics 3 --quiet ";
   for (const std::string form :
-       {"--placement mix-ln --mix-fraction 0.4", "--placement rezero",
+       {"--placement mix-ln --mix-fraction 0.4", "--placement rezero", "--placement gpas",
         "--placement layerscale --layer-scale-init 0.25 --block parallel-shared",
         "--placement sub-ln --block parallel --qk-norm head", "--placement hyper --streams 3",
         "--placement mhc --dropout 0.1", "--placement resi-dual", "--placement b2t --stream-mix --dropout 0.1",

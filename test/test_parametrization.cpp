@@ -308,6 +308,17 @@ TEST_CASE("factors of tensors", "[parametrization]") {
   CHECK(*model.config.attention_scale == Approx(std::sqrt(16.) / 32));  // √D₀/D
 }
 
+TEST_CASE("the gate of GPAS acts on the whole stream", "[parametrization]") {
+  Config c = small(Parametrization::completep, 128, 6);  // m = 4, l = 3
+  c.placement = "gpas";
+  const Model model(c);
+  const auto spec = std::ranges::find(model.table, "block.4.gpas.gate", &TensorSpec::name);
+  REQUIRE(spec != model.table.end());
+  const TensorFactors got = tensor_factors(*spec, model.config, StepRule::sign);
+  CHECK(got.rate == Approx(1 / 3.));
+  CHECK(got.epsilon == 1);
+}
+
 TEST_CASE("factors of ScaleNorm's gain, which starts at the root of the width", "[parametrization]") {
   Config c = small(Parametrization::mup, 128);  // m = 4
   c.norm = NormKind::scalenorm;

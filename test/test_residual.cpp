@@ -18,7 +18,7 @@ Branch declare(Layout& layout, const Config& config) {
   declare_branch_in(branch, layout, config, "b", kLayer);
   declare_branch_inner(branch, layout, config, "b", kLayer, C);
   declare_branch_out(branch, layout, config, "b", kLayer);
-  declare_shared_gain({&branch, &other}, layout, config, kLayer);
+  declare_shared({&branch, &other}, layout, config, kLayer);
   return branch;
 }
 
@@ -83,7 +83,9 @@ TEST_CASE("a placement declares the norms of its row and no others", "[residual]
       for (const char* part : {".gain", ".bias"})
         if (there) want.push_back(std::string(name) + part);
     if (row.gain != LearnedGain::none) want.push_back(row.gain == LearnedGain::block ? "scale.gain" : "b.scale.gain");
+    if (row.gpas) want.emplace_back("gpas.gate");
     CHECK((row.gain == LearnedGain::none || !row.norm_out));
+    CHECK_FALSE((row.gpas && (row.norm_sum || row.streams != StreamRule::single)));
     CHECK((row.in_scale(kLayer) == 1 || row.norm_in));
     const bool mixes = row.streams != StreamRule::single && row.streams != StreamRule::dual;
     CHECK_FALSE((mixes && (row.norm_out || row.norm_sum || row.gain != LearnedGain::none)));

@@ -270,6 +270,26 @@ TEST_CASE("textbook residual branch is certified for every placement", "[textboo
   }
 }
 
+// The complex step of a stop-gradient is 0: see number.hpp. Without it ds would be (1 − SiLU(g))·dy.
+TEST_CASE("textbook GPAS is certified", "[textbook]") {
+  const size_t N = 3, C = 7;
+  for (const double gate : {0., .8, -1.7}) {
+    Tensors<double> in = {random_doubles(N * C, 1), {gate}};
+    const Doubles dy = random_doubles(N * C, 9);
+    Tensors<double> g = {dy, {0}};
+    const auto forward = [&](auto& t) {
+      using Number = number_of<decltype(t)>;
+      std::vector<Number> y(N * C);
+      textbook::gpas_forward(y.data(), t[0].data(), textbook::Gpas<Number>{t[1].data()}, N, C);
+      return y;
+    };
+    const Doubles y = forward(in);
+    for (size_t i = 0; i < N * C; ++i) CHECK(y[i] == Approx((1 - gate / (1 + std::exp(-gate))) * in[0][i]));
+    textbook::gpas_backward({g[1].data()}, dy.data(), in[0].data(), textbook::Gpas<double>{in[1].data()}, N, C);
+    certify("gpas", in, g, dy, forward);
+  }
+}
+
 TEST_CASE("textbook parallel branches are certified with two norms and with a shared one", "[textbook]") {
   const size_t N = 3, C = 7;
   for (const bool shared : {false, true}) {

@@ -232,15 +232,15 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
         declare_branch_in(branch, layout, config, "b", kLayer);
         declare_branch_out(branch, layout, config, "b", kLayer);
         Branch other;
-        declare_shared_gain({&branch, &other}, layout, config, kLayer);
+        declare_shared({&branch, &other}, layout, config, kLayer);
         return std::pair{branch, layout.table()};
       };
       const auto [p, table] = declare(weights);
       const Branch g = declare(gradients).first;
-      Tensors<double> in(8), want_g(8);
+      Tensors<double> in(9), want_g(9);
       in[0] = random_doubles(N * C, 1), want_g[0] = Doubles(N * C);
-      const std::vector<bool> there = {row.norm_in,  row.norm_in,  row.norm_out,                 row.norm_out,
-                                       row.norm_sum, row.norm_sum, row.gain != LearnedGain::none};
+      const std::vector<bool> there = {row.norm_in,  row.norm_in,  row.norm_out,                  row.norm_out,
+                                       row.norm_sum, row.norm_sum, row.gain != LearnedGain::none, row.gpas};
       for (size_t i = 0, t = 0; i < there.size(); ++i) {
         if (!there[i]) continue;
         const size_t size = table[t].size();
@@ -266,10 +266,13 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
       auto tp = branch_of(row, in, kind == NormKind::layernorm),
            tg = branch_of(row, want_g, kind == NormKind::layernorm);
       tp.skip = p.streams.skip, tp.in_scale = p.in_scale;
+      const textbook::Gpas<double> gate{row.gpas ? in[8].data() : nullptr}, dgate{want_g[8].data()};
       textbook::branch_forward(want.data(), textbook_saved, in[0].data(), tp, Neighbors<double>{N, C}, {N, C});
+      textbook::gpas_forward(want.data(), textbook_saved.s.data(), gate, N, C);
       check_close(name + "y", y, want, kTolerance);
 
       std::vector<float> d = random_floats(N * C, 9), scratch = garbage(N * C), du = garbage(N * C);
+      textbook::gpas_backward(dgate, widen(d).data(), textbook_saved.s.data(), gate, N, C);
       textbook::branch_backward(want_g[0].data(), tg, widen(d).data(), in[0].data(), textbook_saved, tp,
                                 Neighbors<double>{N, C}, {N, C});
       const float* df = leave_backward(d.data(), scratch.data(), g, {}, x.data(), saved, p, {N, C});

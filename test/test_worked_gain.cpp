@@ -17,4 +17,10 @@ TEST_CASE("layers/residual/gain.md is worked out right", "[worked][pages][gain]"
     page.matches(name + "dx", dx);
     page.matches(name + "dlambda", dweight);
   }
+  Doubles gate = page.numbers("gate"), dgate(1), y(N * C);
+  textbook::gpas_forward(y.data(), x.data(), textbook::Gpas<double>{gate.data()}, N, C);
+  textbook::gpas_backward({dgate.data()}, dy.data(), x.data(), textbook::Gpas<double>{gate.data()}, N, C);
+  page.matches("gpas_y", y);
+  page.matches("gpas_ds", dy);
+  page.matches("dgate", dgate);
 }

@@ -74,7 +74,8 @@ std::string formula(const Config& c, const Placement& row, const std::string& ad
   const std::string x = mixes(row.streams) ? "A·x" : "x";
   const std::string skip = (*c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x) + (bypass ? " + b" : "");
   const std::string sum = skip + " + " + added;
-  const std::string y = "y = " + (row.norm_sum ? norm_name_at(c, "norm_sum") + "( " + sum + " )" : sum);
+  const std::string scaled = row.gpas ? "γ·( " + sum + " )" : sum;
+  const std::string y = "y = " + (row.norm_sum ? norm_name_at(c, "norm_sum") + "( " + sum + " )" : scaled);
   if (row.streams == StreamRule::dual) return y + ", z = z + " + added;
   return bypass ? y + ", b the input of the block" : y;
 }
@@ -194,6 +195,7 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
     return line_of_boxes(boxes, box.about);
   };
   std::string s = stack.row.norm_sum ? "  │    " + box_of_norm(c, "norm_sum").text + "\n  │    │\n" : "";
+  if (stack.row.gpas) s += "  │    [ × γ ]   one learned factor for all branches of a block\n  │    │\n";
   s += std::string("  │    + ◄───────────────") + (n == 2 ? "┬────────────────────┐" : "┐") +
        (bypass ? "   and the input of the block" : "") + "\n";
   for (const Box& box : boxes_above(c, stack.row)) s += line(box);

@@ -26,6 +26,7 @@ void add_parts(ordered_json& parts, const Config& c, int layer, const std::strin
   add(".sum", "sum", "+");
   parts.back()["skip"] = *c.skip_scale;
   if (row.norm_sum) add_norm("norm_sum");
+  if (row.gpas) add(".gpas", "gain", "γ");
 }
 
 }  // namespace

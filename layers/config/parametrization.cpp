@@ -28,7 +28,9 @@ bool is_single(const TensorSpec& spec) {
 }
 
 bool is_input(const TensorSpec& spec) { return is_embedding(spec) && !is_part(spec, "relative."); }
-bool acts_on_stream(const TensorSpec& spec) { return is_part(spec, "norm_sum.") || is_part(spec, "stream_mix."); }
+bool acts_on_stream(const TensorSpec& spec) {
+  return is_part(spec, "norm_sum.") || is_part(spec, "stream_mix.") || is_part(spec, "gpas.");
+}
 
 // The first row that holds counts.
 constexpr ShapeRule kShapes[] = {

@@ -131,6 +131,10 @@ const std::vector<Placement>& placements() {
       {.name = "normformer", .source = "NormFormer (Shleifer et al. 2021, arXiv 2110.09456)",
        .norm_in = true, .norm_out = true, .final_norm = true, .init = kFlat, .ffn = &sub_ln, .head_scale = true,
        .depth = DepthRule::sum},
+      // One gate for both branches of a block, as in the authors' code (dandingsky/GPAS, 3198068); their paper writes
+      // one for each layer. They draw all matrices from a normal of .02.
+      {.name = "gpas", .source = "GPAS (Chen et al. 2025, arXiv 2506.22049)",
+       .norm_in = true, .final_norm = true, .init = kFlat, .gpas = true, .depth = DepthRule::sum},
   };
   return rows;
 }

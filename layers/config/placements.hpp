@@ -75,6 +75,7 @@ struct Placement {
   QkNormKind qk_norm = QkNormKind::none;    // default of the option
   bool head_scale = false;                  // default of the option
   bool bypass = false;  // adds the block's input to the sum of the feed-forward branch
+  bool gpas = false;  // a learned factor on the stream after each branch; otherwise norm_sum may be set
   bool one_stack = false;  // its authors say no constants for an encoder and a decoder
   DepthRule depth = DepthRule::none;
 };

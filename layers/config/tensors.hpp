@@ -34,7 +34,7 @@ enum class Role {
   norm_gain,    //
   norm_scalar,  // alpha and shift of DyT and Derf
   gain,         // LayerScale's and ReZero's λ
-  mix,          // the two factors of a learned sum (residual/mix.hpp)
+  mix,          // the two factors of a learned sum (residual/mix.hpp), the gate of GPAS
   qk,           // queries and keys; the joined activations q|k|v; the output gate
   v,            //
   attention,    // its output before o, and its log-sum-exp

@@ -49,7 +49,7 @@ Block declare_block(Layout& layout, const Config& config, int layer) {
   if (config.crosses()) declare_branch(p.cross, layout, config, "cross", layer, 1);
   declare_branch(p.ffn, layout, config, "ffn", layer, config.branches() - 1, !shares_norm(config));
   if (!is_sequential(config)) p.ffn.streams.skip = 1;  // the output of attention's branch contains skip·x
-  declare_shared_gain({&p.attention, &p.cross, &p.ffn}, layout, config, layer);
+  declare_shared({&p.attention, &p.cross, &p.ffn}, layout, config, layer);
   layout.leave_layer();
   return p;
 }

@@ -62,10 +62,11 @@ void check_range(const Config& c, const Field& f) {
                                                number(f.low) + " to " + number(f.high));
 }
 
-// Parallel branches both read x, and both are added to it. So each needs its norm, no norm may come between the sums,
+// Parallel branches both read x, and both are added to it. So each needs its norm, nothing may come between the sums,
 // and both follow one row. With several streams, each branch would read its own mixture.
 bool fits_parallel(const Placement& row) {
-  return row.norm_in && !row.norm_sum && !row.early && !row.ffn && row.streams == StreamRule::single;
+  const bool plain_sum = !row.norm_sum && !row.gpas && row.streams == StreamRule::single;
+  return row.norm_in && plain_sum && !row.early && !row.ffn;
 }
 
 std::string names_where(bool (*fits)(const Placement&)) {
@@ -263,8 +264,8 @@ void check_relative(const Config& c) {
 void check_wiring(const Config& c) {
   require(c.block == BlockForm::sequential || fits_parallel(*c.placement_row),
           std::string("{block} ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
-              "branch, none behind the sum, the same norms in both and one stream, not " + c.placement + ": choose " +
-              names_where(fits_parallel) + ", or {block} sequential");
+              "branch, nothing behind the sum, the same norms in both and one stream, not " + c.placement +
+              ": choose " + names_where(fits_parallel) + ", or {block} sequential");
   for (const Contradiction& row : contradictions()) require(!row.holds(c), row.message);
 }
 

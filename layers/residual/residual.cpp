@@ -26,10 +26,16 @@ void declare_branch_out(Branch& branch, Layout& layout, const Config& config, co
     branch.gain = declare_gain(layout, name + ".scale", C, static_cast<float>(*config.layer_scale_init));
 }
 
-void declare_shared_gain(std::initializer_list<Branch*> branches, Layout& layout, const Config& config, int layer) {
-  if (placement_at(config, layer, "attention").gain != LearnedGain::block) return;
-  const Gain gain = declare_gain(layout, "scale", 1, 0);
-  for (Branch* branch : branches) branch->gain = gain;
+void declare_shared(std::initializer_list<Branch*> branches, Layout& layout, const Config& config, int layer) {
+  const Placement& row = placement_at(config, layer, "attention");
+  if (row.gain == LearnedGain::block) {
+    const Gain gain = declare_gain(layout, "scale", 1, 0);
+    for (Branch* branch : branches) branch->gain = gain;
+  }
+  if (row.gpas) {
+    const Gpas gpas = declare_gpas(layout);
+    for (Branch* branch : branches) branch->gpas = gpas;
+  }
 }
 
 BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
@@ -49,10 +55,8 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
   }
   layout.share(config.recompute >= Recompute::full);
   if (row.norm_out) saved.out = declare_norm_saved(layout, config, name + ".norm_out", N, C);
-  if (row.norm_sum) {
-    saved.sum = declare_norm_saved(layout, config, name + ".norm_sum", N, C);
-    saved.s = layout.take(name + ".sum", Role::norm, {N, C});
-  }
+  if (row.norm_sum) saved.sum = declare_norm_saved(layout, config, name + ".norm_sum", N, C);
+  if (row.norm_sum || row.gpas) saved.s = layout.take(name + ".sum", Role::norm, {N, C});
   return saved;
 }
 
@@ -64,7 +68,8 @@ bool branch_keeps_output(const Config& config, int layer, const std::string& nam
 bool has_bypass(const Config& config) { return config.placement_row->bypass; }
 
 bool branch_saves_end(const Config& config, int layer, const std::string& name) {
-  return branch_keeps_output(config, layer, name) || placement_at(config, layer, name).norm_sum;
+  const Placement& row = placement_at(config, layer, name);
+  return branch_keeps_output(config, layer, name) || row.norm_sum || row.gpas;
 }
 
 // ---- forward -----------------------------------------------------------------------------------------------------
@@ -95,12 +100,14 @@ void branch_sum(const BranchSaved& saved, const float* b, const Branch& p, const
   float* s = saved.before_sum();
   if (p.bypass) scaled_add(s, 1, b, s, N, C);
   norm_forward(saved.y, saved.sum, s, p.norm_sum, N, C, training);
+  gpas_forward(saved.y, s, p.gpas, N, C);
 }
 
 // ---- backward ----------------------------------------------------------------------------------------------------
 
 void branch_sum_backward(float* d, float* db, const Branch& g, const BranchSaved& saved, const Branch& p,
                          const StreamRows& rows) {
+  gpas_backward(g.gpas, d, saved.s, p.gpas, rows.N, rows.C);                        // y = s − SiLU(g)·stop_gradient(s)
   norm_backward(d, g.norm_sum, d, saved.s, saved.sum, p.norm_sum, rows.N, rows.C);  // y = norm_sum(s)
   if (p.bypass) copy_rows(db, d, rows.N, rows.C);                                   // s = skip·x + o + b
 }

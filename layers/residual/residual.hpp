@@ -20,16 +20,22 @@
 //   dh = branch_in_backward(du)           dh = norm_in'(in_scale·du)
 //   dx = streams_read_backward(ds, dh)    dx = skip·ds + dh; it overwrites ds
 //
-//   saves     what the norms need: f if norm_out or λ is present, s if norm_sum is; the caller still holds x and F(u)
+//   saves     what the norms need: f if norm_out or λ is present, s if norm_sum or GPAS is; the caller still holds x
+//             and F(u)
 //
 // With a bypass, the feed-forward branch's sum also has the block's input b (B2T):
 //
 //   s = skip·x + out_scale·norm_out(f) + b          db = ds
+//
+// With GPAS, a learned factor takes the place of norm_sum. The gradient passes it unchanged (gpas.hpp):
+//
+//   y = (1 − SiLU(g))·s                             ds = dy
 
 #include <initializer_list>
 #include <string>
 
 #include "gain.hpp"
+#include "gpas.hpp"
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
 #include "layers/streams/streams.hpp"
@@ -38,6 +44,7 @@
 struct Branch {
   Norm norm_in, norm_inner, norm_out, norm_sum;
   Gain gain;        // λ
+  Gpas gpas;        // g
   Streams streams;  // skip, and how several streams are mixed; the functions below do not use it
   float in_scale = 1, out_scale = 1;
   bool bypass = false;
@@ -46,7 +53,7 @@ struct Branch {
 struct BranchSaved {
   float* u = nullptr;  // (N,C) in_scale·norm_in(h), if there is a norm_in
   float* m = nullptr;  // (N,width) norm_inner(F(u)), if there is a norm_inner
-  float* s = nullptr;  // (N,C) what norm_sum normalizes, if there is a norm_sum
+  float* s = nullptr;  // (N,C) what norm_sum normalizes or GPAS scales, if one of them is there
   float* f = nullptr;  // (N,C) if backward needs it
   float* y = nullptr;  // (S,N,C)
   NormSaved in, inner, out, sum;
@@ -66,8 +73,8 @@ void declare_branch_out(Branch& branch, Layout& layout, const Config& config, co
 BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
                                  int inner_width, bool enters = true, int inner_rows = 0);
 
-// Declares the λ that the branches of block `layer` share, if the placement has one.
-void declare_shared_gain(std::initializer_list<Branch*> branches, Layout& layout, const Config& config, int layer);
+// Declares what the branches of block `layer` share, if the placement has it: ReZero's λ, the gate of GPAS.
+void declare_shared(std::initializer_list<Branch*> branches, Layout& layout, const Config& config, int layer);
 
 // True if backward needs f: the branch has a norm_out, a gain or mixed streams.
 bool branch_keeps_output(const Config& config, int layer, const std::string& name);

@@ -37,6 +37,7 @@ struct Parameters {
     const Gain<Number> gain = {at(b.gain.weight), b.gain.single};
     return {norm(b.norm_in), norm(b.norm_out), norm(b.norm_sum), gain, b.streams.skip, b.in_scale, b.out_scale};
   }
+  Gpas<Number> gpas(const ::Gpas& g) { return {at(g.gate)}; }
   Mix<Number> mix(const ::Mix& m) { return {at(m.own), at(m.first), m.constant}; }
   Streams<Number> streams(const ::Streams& s) {
     return {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),
@@ -628,19 +629,25 @@ struct Block {
     for (size_t i = 0; i < N * C; ++i) dx[i] += db[i];  // the block reads x in attention and in the bypass
   }
 
-  // One branch after another. Several streams have branches of their own.
+  // One branch after another, and GPAS after each. Several streams have branches of their own.
   template <class F>
   void one_forward(Number* y, BranchSaved<Number>& of_branch, StreamsSaved<Number>& of_streams, const Number* x,
                    const ::Branch& t, F& f) {
     const Branch<Number> p = pass.p.branch(t);
-    if (t.streams.rule == StreamRule::single) return branch_forward(y, of_branch, x, p, f, rows);
+    if (t.streams.rule == StreamRule::single) {
+      branch_forward(y, of_branch, x, p, f, rows);
+      return gpas_forward(y, of_branch.s.data(), pass.p.gpas(t.gpas), N, C);
+    }
     streams_forward(y, of_streams, x, {p, pass.p.streams(t.streams)}, f, rows);
   }
   template <class F>
   void one_backward(Number* dx, const Number* dy, const Number* x, BranchSaved<Number>& of_branch,
                     StreamsSaved<Number>& of_streams, const ::Branch& t, F& f) {
     const Branch<Number> p = pass.p.branch(t), g = pass.g.branch(t);
-    if (t.streams.rule == StreamRule::single) return branch_backward(dx, g, dy, x, of_branch, p, f, rows);
+    if (t.streams.rule == StreamRule::single) {
+      gpas_backward(pass.g.gpas(t.gpas), dy, of_branch.s.data(), pass.p.gpas(t.gpas), N, C);
+      return branch_backward(dx, g, dy, x, of_branch, p, f, rows);
+    }
     streams_backward(dx, {g, pass.g.streams(t.streams)}, dy, x, of_streams, {p, pass.p.streams(t.streams)}, f, rows);
   }
 

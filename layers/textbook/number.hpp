@@ -8,7 +8,8 @@
 //
 //     F'(x) = Im F(x + ih) / h       with h = 1e-50: there is no difference, so nothing cancels
 //
-// The complex step needs an analytic F. Comparisons are not analytic, so they compare real parts.
+// The complex step needs an analytic F. Comparisons are not analytic, so they compare real parts. A derivative that is
+// left out on purpose is left out of the complex step as well: see stop_gradient.
 
 #include <cmath>
 #include <complex>
@@ -20,6 +21,12 @@ namespace textbook {
 template <class Number>
 Number larger(Number a, Number b) {
   return std::real(a) < std::real(b) ? b : a;
+}
+
+// Returns x with the derivative 0: a step is imaginary, and the real part of x does not have it.
+template <class Number>
+Number stop_gradient(Number x) {
+  return std::real(x);
 }
 
 using std::erf;

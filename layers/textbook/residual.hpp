@@ -36,6 +36,34 @@ void gain_backward(Number* dx, const Gain<Number>& g, const Number* dy, const Nu
   }
 }
 
+// ---- gpas ----------------------------------------------------------------------------------------------------
+
+// Gpas: the gate g of gradient-preserving activation scaling, or its gradient. Without gate it is absent.
+//   s, y (N,C)   gate g (1)
+//   forward   y  = s − SiLU(g)·stop_gradient(s)          SiLU(g) = g·σ(g)
+//   backward  ds = dy      dg −= SiLU'(g)·Σ dy·s         SiLU'(g) = σ + g·σ(1 − σ)
+
+template <class Number>
+struct Gpas {
+  Number* gate = nullptr;
+};
+
+template <class Number>
+void gpas_forward(Number* y, const Number* s, const Gpas<Number>& p, size_t N, size_t C) {
+  if (!p.gate) return;
+  const Number g = *p.gate, sigmoid = Number(1) / (Number(1) + std::exp(-g));
+  for (size_t i = 0; i < N * C; ++i) y[i] = s[i] - g * sigmoid * stop_gradient(s[i]);
+}
+
+template <class Number>
+void gpas_backward(const Gpas<Number>& g, const Number* dy, const Number* s, const Gpas<Number>& p, size_t N,
+                   size_t C) {
+  if (!p.gate) return;
+  const Number sigmoid = Number(1) / (Number(1) + std::exp(-*p.gate));
+  const Number slope = sigmoid + *p.gate * sigmoid * (Number(1) - sigmoid);
+  for (size_t i = 0; i < N * C; ++i) *g.gate -= slope * dy[i] * s[i];  // y = s − SiLU(g)·stop_gradient(s)
+}
+
 // ---- mix -----------------------------------------------------------------------------------------------------
 
 // Mix: a weighted sum of two inputs. It holds the factors a and b, or their gradients. If they are null, both factors

@@ -15,6 +15,7 @@
 //                   gain_mean, gain_min, gain_max, gain_rms: of 1 + w if the gain has a unit offset; of LayerScale's
 //                   and ReZero's gains too (part ...scale)
 //                   alpha, shift   of DyT and Derf
+//   gpas            gate           g of GPAS
 //   attention, ffn  branch_ratio   rms(what the branch adds) / rms(skip·x); for mixed streams rms(f) / rms(skip·h),
 //                                  h what the branch reads
 //   ... .streams    carry_in, carry_out: mean over tokens of the largest Σ |carry| into a stream, and out of one: the

@@ -23,8 +23,9 @@ def declare(name, c):
     if c.encoder:
         rows += residual.declare(f"{name}.cross", c, attention.declare(f"{name}.cross", c))
     rows += residual.declare(f"{name}.ffn", c, declare_ffn(f"{name}.ffn", c), c.block != "parallel-shared")
-    shared_gain = residual.PLACEMENTS[c.placement].gain == "block"
-    return rows + [(f"{name}.scale.gain", (1,))] if shared_gain else rows
+    placement = residual.PLACEMENTS[c.placement]
+    rows += [(f"{name}.scale.gain", (1,))] * (placement.gain == "block")
+    return rows + [(f"{name}.gpas.gate", (1,))] * placement.gpas
 
 
 def ffn(p, c, name, x):

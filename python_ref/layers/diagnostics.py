@@ -99,9 +99,9 @@ def look_inside(p, c, tokens, targets):
         return apply
 
     def attention_forward(original):
-        def forward(q, k, v, **options):
+        def forward(q, k, v, *weights_of, **options):
             see(f"block.{layer[0]}.attention", attention_numbers(q, k, **options))
-            return original(q, k, v, **options)
+            return original(q, k, v, *weights_of, **options)
 
         return forward
 
@@ -149,7 +149,7 @@ def look_inside(p, c, tokens, targets):
             see(f"block.{i}.stream.{s}", numbers)
     for name, w in p.trained().items():
         see(name, {"grad_norm": w.grad.norm().item()})
-        if name.endswith((".alpha", ".shift", ".own", ".first")):
+        if name.endswith((".alpha", ".shift", ".own", ".first", ".gate")):
             part, what = name.rsplit(".", 1)
             see(part, {what: w.item()})
         if name.endswith(".gain"):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Callable, Optional, Tuple
 
 import parametrization
+import torch
 from layers import norm, streams
 
 
@@ -54,6 +55,7 @@ class Placement:
     skip: Callable = lambda depths: 1.0
     gain: Optional[str] = None  # per "channel" of each branch, or one per "block"
     matrices: Callable = lambda depths: 1.0  # initial factor of v, o and the feed-forward matrices
+    gpas: bool = False  # a learned factor on the stream after each branch, one per block
     streams: str = ""  # several: "hyper" | "static" | "mhc" | "dual", of layers/streams.py
 
 
@@ -141,6 +143,9 @@ PLACEMENTS = {
     "hyper-static": Placement(("norm_in",), None, True, streams="static"),
     "mhc": Placement(("norm_in",), None, True, streams="mhc"),
     "resi-dual": Placement(("norm_sum",), None, True, streams="dual"),
+    # Chen et al. 2025 (GPAS), arXiv 2506.22049: Pre-LN, and x ← x − SiLU(g)·sg(x) after each branch, sg the
+    # stop-gradient; the authors' code has one g for both branches of a block
+    "gpas": Placement(("norm_in",), lambda x, F, n, a, l, g: a * x + F(n("norm_in", x)), True, gpas=True),
 }
 ALIASES = {"post-ln": "post", "pre-ln": "pre", "peri": "sandwich", "olmo2": "reordered"}
 
@@ -190,6 +195,19 @@ def inner(p, c, name, z):
     return norm.apply(p, c, f"{name}.norm_inner", z) if "norm_inner" in at(c, name).norms else z
 
 
+def scale_stream(p, name, s):
+    """GPAS: the gradient of s is that of the result."""
+    silu = torch.nn.functional.silu(p[name])
+    y = s - silu * s.detach()
+
+    def terms(dy):
+        (slope,) = torch.autograd.grad(silu, p[name], retain_graph=True)
+        return [(name, slope.abs() * (dy * s.detach()).abs().sum())]
+
+    p.watch(y, terms)
+    return y
+
+
 def apply(p, c, name, x, branch, bottom=None):
     """`bottom`, the input of the block, joins the sum under b2t. The branch scale multiplies what the branch adds."""
     placement = at(c, name)
@@ -222,4 +240,5 @@ def apply(p, c, name, x, branch, bottom=None):
     if rule:
         mix = streams.mhc if rule == "mhc" else lambda *rest: streams.hyper(*rest, rule)
         return mix(p, c, f"{name}.streams", x, lambda u: F(n("norm_in", u)))
-    return placement.formula(x, F, n, c.skip_scale, 1 + block_of_base(c, name), g)
+    y = placement.formula(x, F, n, c.skip_scale, 1 + block_of_base(c, name), g)
+    return scale_stream(p, f"{name.rpartition('.')[0]}.gpas.gate", y) if placement.gpas else y

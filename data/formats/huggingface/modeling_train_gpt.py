@@ -85,6 +85,17 @@ class Gain(nn.Module):
         self.gain = nn.Parameter(torch.ones(width))
 
 
+class Gpas(nn.Module):
+    """Scales the stream by 1 - silu(gate). The gradient passes unchanged."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return x - F.silu(self.gate) * x.detach()
+
+
 class Branch(nn.Module):
     """A sublayer in its residual rule. An absent norm is the identity; an absent gain is 1.
 
@@ -377,6 +388,7 @@ class Block(nn.Module):
             self.cross = CrossAttention(config, layer)
         self.ffn = Mixture(config, layer) if config.experts else FeedForward(config, layer)
         self.scale = Gain(1) if config.learned_gain == "block" else None
+        self.gpas = Gpas() if config.gpas else nn.Identity()
 
     def forward(self, x, first, cache, carried):
         """`carried` holds what crosses layers: the input of the first block, the values of its attention, the biases
@@ -384,12 +396,13 @@ class Block(nn.Module):
         if hasattr(self, "stream_mix"):
             x = self.stream_mix(x, carried["x"])
         u = self.attention.enter(x)
-        y = self.attention.leave(self.skip * x, self.attention(u, first, cache, carried), self.scale)
+        y = self.gpas(self.attention.leave(self.skip * x, self.attention(u, first, cache, carried), self.scale))
         if hasattr(self, "cross"):
-            y = self.cross.leave(self.skip * y, self.cross(self.cross.enter(y), *carried["memory"]), self.scale)
+            f = self.cross(self.cross.enter(y), *carried["memory"])
+            y = self.gpas(self.cross.leave(self.skip * y, f, self.scale))
         if self.form == "sequential":
             skipped = self.skip * y + x if self.bypass else self.skip * y  # a bypass adds the block's input again
-            return self.ffn.leave(skipped, self.ffn(self.ffn.enter(y)), self.scale)
+            return self.gpas(self.ffn.leave(skipped, self.ffn(self.ffn.enter(y)), self.scale))
         u = self.ffn.enter(x) if self.form == "parallel" else u
         return self.ffn.leave(y, self.ffn(u), self.scale)
 
