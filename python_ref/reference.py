@@ -877,7 +877,7 @@ PAIRS = {  # options, rows
         | ({"norm-eps": LARGE_EPS} if residual.PLACEMENTS[placement].streams else {}),
         PADDED,
     )
-    for i, placement in enumerate(p for p in residual.PLACEMENTS if p not in ("glm-deepnorm", "keel"))
+    for i, placement in enumerate(p for p in residual.PLACEMENTS if p not in ("glm-deepnorm", "keel", "siamese"))
 }  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
 TINY_CLIP = 0.2  # low enough that some steps are clipped; their gradients are smaller
@@ -1179,7 +1179,7 @@ def diagnostics_cases(out):
     names += ["sandwich-rmsnorm-llama", "post-relu-no-position-embedding-norm"]
     names += [f"{form}-llama" for form in ("lns-rmsnorm", "sub-ln-rmsnorm", "layerscale-parallel", "rezero-rmsnorm")]
     names += ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]
-    names += ["hyper-layernorm-gpt", "mhc-rmsnorm-llama", "resi-dual-layernorm-gpt"]
+    names += ["hyper-layernorm-gpt", "mhc-rmsnorm-llama", "resi-dual-layernorm-gpt", "siamese-layernorm-gpt"]
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
     names += ["b2t-layernorm-gpt", "b2t-rmsnorm-llama", "normformer-layernorm-gpt", "wired-head-scale"]
     names += ["hybridnorm-star-rmsnorm-llama", "wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]

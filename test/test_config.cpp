@@ -55,7 +55,8 @@ TEST_CASE("the table of placements", "[config]") {
         {"hyper", 1, 0, 0, 0, 1, 1, 1, StreamRule::hyper},
         {"hyper-static", 1, 0, 0, 0, 1, 1, 1, StreamRule::hyper_static},
         {"mhc", 1, 0, 0, 0, 1, 1, 1, StreamRule::mhc},
-        {"resi-dual", 0, 0, 0, 1, 1, 1, 1, StreamRule::dual}}) {
+        {"resi-dual", 0, 0, 0, 1, 1, 1, 1, StreamRule::dual},
+        {"siamese", 1, 0, 0, 1, 1, 1, 1, StreamRule::siamese}}) {
     INFO(name);
     const Placement& p = placement_row(name);
     CHECK(p.name == std::string(name));
@@ -68,6 +69,7 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK(p.skip({8}) == skip8);
     CHECK(p.init.gain({32}) == Approx(gain32).epsilon(1e-7));
     CHECK(p.in_scale(3) == (p.name == std::string("lns") ? .5 : 1));  // 1/√4: layer 3 is the fourth
+    CHECK(p.first_write(1) == (p.name == std::string("siamese") ? .5 : 1));  // 1/√(2·2)
     CHECK((p.gain == LearnedGain::channel) == (p.name == std::string("layerscale")));
     CHECK((p.gain == LearnedGain::block) == (p.name == std::string("rezero")));
     CHECK(p.bypass == (p.name == std::string("b2t")));
@@ -75,7 +77,7 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK(p.init.qk_gain == (p.name == std::string("b2t")));
     CHECK(p.head_scale == (p.name == std::string("normformer")));
   }
-  CHECK(placements().size() == 23);
+  CHECK(placements().size() == 24);
 }
 
 TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[config]") {

@@ -89,13 +89,16 @@ void check_same_bits(Model& a, Model& b) {
 
 // Doubles the gain of each norm whose output a matrix reads alone, and halves that matrix.
 void move_gains(Model& model) {
-  const std::map<std::string, std::set<std::string>> readers = {
+  std::map<std::string, std::set<std::string>> readers = {
       {"attention.norm_in.gain", {"attention.q.weight", "attention.k.weight", "attention.v.weight"}},
       {"attention.norm_inner.gain", {"attention.o.weight"}},
       {"ffn.norm_in.gain", {"ffn.up.weight"}},
       {"ffn.norm_inner.gain", {"ffn.down.weight"}},
       {"final_norm.gain", {"head.transform.weight"}},
       {"head.norm.gain", {"head.weight"}}};
+  std::erase_if(readers, [&](const auto& row) {
+    return std::ranges::find(model.table, row.first, &TensorSpec::part) == model.table.end();
+  });
   for (const TensorSpec& spec : model.table) {
     const bool gain = spec.role == Role::norm_gain && !is_output_norm(spec.group());
     CHECK(gain == readers.contains(spec.part));
@@ -125,12 +128,14 @@ TEST_CASE("DeepNorm is Post-LN with the branch divided by α and eps by α²", "
 }
 
 TEST_CASE("a gain whose norm a matrix reads alone can move into the matrix", "[equivalence]") {
-  const Config config = make_config("sub-ln", NormKind::rmsnorm, [](Config& c) {
-    c.head_transform = c.embedding_norm = true, c.tied = false, c.qk_norm = QkNormKind::head;
-  });
-  Model before = randomized(config), after = randomized(config);
-  move_gains(after);
-  CHECK(loss_and_gradients(before) == loss_and_gradients(after));  // the factors are powers of two
+  for (const char* placement : {"sub-ln", "siamese"}) {
+    const Config config = make_config(placement, NormKind::rmsnorm, [](Config& c) {
+      c.head_transform = c.embedding_norm = true, c.tied = false, c.qk_norm = QkNormKind::head;
+    });
+    Model before = randomized(config), after = randomized(config);
+    move_gains(after);
+    CHECK(loss_and_gradients(before) == loss_and_gradients(after));  // the factors are powers of two
+  }
 }
 
 TEST_CASE("layer normalization scaling is Pre-LN with gains and biases scaled by 1/√l", "[equivalence]") {
@@ -167,6 +172,33 @@ TEST_CASE("if attention adds nothing, B2T is Post-LN with half the branch", "[eq
                   widen(tensor(post, post.gradients, name)), kRounding);
     check_close("equivalence b2t is post/down", tensor(b2t, b2t.gradients, "block.0.ffn.down.weight"),
                 times(.5, widen(tensor(post, post.gradients, "block.0.ffn.down.weight"))), kRounding);
+  }
+}
+
+// A branch then reads its first stream alone, which the norm of the first stream begins.
+TEST_CASE("without norms of its second stream, a block of SiameseNorm is one of pre-post", "[equivalence][streams]") {
+  for (const NormKind norm : kBoth) {
+    Model siamese = randomized(make_config("siamese", norm, [](Config& c) { c.n_layer = 1; }));
+    Model one = randomized(make_config("pre-post", norm, [](Config& c) {
+      c.n_layer = 1, c.embedding_norm = true, c.final_norm = true, c.branch_scale = 1 / std::sqrt(2.);
+    }));
+    const auto name_in_one = [](const std::string& name) {
+      const size_t at = name.find("streams.first_norm");
+      return at == name.npos ? name : "embedding.norm" + name.substr(name.rfind('.'));
+    };
+    const auto silent = [](const std::string& name) { return name.find("second_norm") != name.npos; };
+    for (const TensorSpec& spec : siamese.table) {
+      const std::span<float> w = tensor(siamese, siamese.weights, spec.name);
+      if (silent(spec.name)) std::ranges::fill(w, 0.f);
+      else std::ranges::copy(w, tensor(one, one.weights, name_in_one(spec.name)).begin());
+    }
+    const double loss = loss_and_gradients(siamese);
+    check_error("equivalence siamese is pre-post/loss", std::abs(loss_and_gradients(one) / loss - 1), kRounding);
+    for (const TensorSpec& spec : siamese.table) {
+      if (silent(spec.name) || spec.name.ends_with("attention.k.bias")) continue;
+      check_close("equivalence siamese is pre-post/" + spec.name, tensor(siamese, siamese.gradients, spec.name),
+                  widen(tensor(one, one.gradients, name_in_one(spec.name))), kRounding);
+    }
   }
 }
 

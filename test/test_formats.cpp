@@ -296,7 +296,7 @@ TEST_CASE("every placement and norm comes back with the same bits", "[formats]")
 
 TEST_CASE("no format holds a model with several residual streams", "[formats]") {
   const Corpus f;
-  for (const char* placement : {"hyper", "resi-dual"}) {
+  for (const char* placement : {"hyper", "resi-dual", "siamese"}) {
     REQUIRE(f.run(std::string("train --data stories.txt --steps 1 --out r --force --placement ") + placement + kSmall)
                 .status == 0);
     for (const char* format : {"hf", "gguf", "llama2c", "llmc"})

@@ -44,7 +44,9 @@ TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
                                            {"normformer", "y = x + N( attention( N(x) ) )"},
                                            {"hyper", "y = A·x + b·attention( N(a·x) )"},
                                            {"mhc", "y = A·x + b·attention( N(a·x) )"},
-                                           {"resi-dual", "y = N( x + attention( x ) ), z = z + attention( x )"}}) {
+                                           {"resi-dual", "y = N( x + attention( x ) ), z = z + attention( x )"},
+                                           {"siamese", "y = N( x + w·attention( N(x + N(z)) ) ), "
+                                                       "z = z + attention( N(x + N(z)) )"}}) {
     INFO(placement);
     CHECK(contains(drawing(placement), std::string(" ") + formula + "\n"));
   }

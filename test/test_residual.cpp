@@ -87,8 +87,8 @@ TEST_CASE("a placement declares the norms of its row and no others", "[residual]
     CHECK((row.gain == LearnedGain::none || !row.norm_out));
     CHECK_FALSE((row.gpas && (row.norm_sum || row.streams != StreamRule::single)));
     CHECK((row.in_scale(kLayer) == 1 || row.norm_in));
-    const bool mixes = row.streams != StreamRule::single && row.streams != StreamRule::dual;
-    CHECK_FALSE((mixes && (row.norm_out || row.norm_sum || row.gain != LearnedGain::none)));
+    CHECK((row.first_write(kLayer) == 1 || row.streams == StreamRule::siamese));
+    CHECK_FALSE((mixes(row.streams) && (row.norm_out || row.norm_sum || row.gain != LearnedGain::none)));
     for (const TensorSpec& spec : run(row.name, 1).table)
       if (spec.name.find(".streams.") == spec.name.npos) got.push_back(spec.name);
     CHECK(got == want);

@@ -54,7 +54,7 @@ struct StreamsCase {
     const Streams& s = p.streams;
     return {{norm(p.norm_in), norm(p.norm_out), norm(p.norm_sum), {}, p.streams.skip, p.in_scale},
             {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),
-             at(s.scale), s.eps}};
+             at(s.scale), s.eps, s.first_write}};
   }
 
   template <class Number>

@@ -451,6 +451,7 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
                            "--placement none --qk-norm head --norm-eps 1e-3", "--lora 2 --weight-decay 0.2",
                            "--placement post --final-norm --norm-final dyt", "--norm-in dyt --dyt-alpha 0.2",
                            "--norm rmsnorm --norm-in dyt --norm-final dyt --embedding-norm",
+                           "--placement siamese --norm rmsnorm --norm-in dyt --norm-sum dyt --norm-final dyt",
                            "--placement mix-ln --mix-fraction 0.5 --norm-in dyt --norm-sum derf --norm-decay-out 0.1",
                            "--norm simple-rmsnorm --norm-in rmsnorm --norm-gain-init 0.5",
                            "--train-only norm --optimizer sgd --momentum 0.8", "--init-from r --norm rmsnorm"})

@@ -109,7 +109,11 @@ void compare_models(Config config, std::string name, float dropout_p) {
     } else {
       // A number that all rows and channels add to may nearly cancel.
       const bool single = spec.size() == 1 || (spec.role == Role::streams && spec.shape.size() == 1);
-      check_close(name + spec.name, got, expected, tolerance, single ? 100 * all : 0);
+      // SiameseNorm's first branch reads two norms of one embedding. A BatchNorm of their sum hides the size of each
+      // channel, and so what the gain does.
+      const bool hidden =
+          config.norm == NormKind::batchnorm && spec.name == "block.0.attention.streams.second_norm.gain";
+      check_close(name + spec.name, got, expected, tolerance, single || hidden ? 100 * all : 0);
     }
   }
   if (dropout_p > 0) return;
@@ -165,6 +169,7 @@ TEST_CASE("encoders and decoders are certified and agree with the textbook's", "
   for (const auto& [name, change] : wirings()) {
     Config config = wired(change);
     if (config.block != BlockForm::sequential || !resolve(config).causal()) continue;
+    if (placement_row(config.placement).one_stack) continue;
     config.objective = Objective::pairs, config.encoder_layers = 2;
     certify_model(config, name + " with encoder");
     for (const float dropout : {0.f, .2f}) compare_models(config, name + " with encoder", dropout);

@@ -34,6 +34,31 @@ TEST_CASE("layers/streams/streams.md is worked out right", "[worked][pages][stre
   page.matches("dread", dk.read);
   page.matches("dx", dx);
 
+  Doubles ones(C, 1), unused(C);
+  const auto rms = [](Doubles& gain) {
+    return textbook::Norm<double>{.kind = NormKind::rmsnorm, .eps = 0, .gain = gain.data()};
+  };
+  textbook::StreamsBranch<double> p, g;
+  p.streams = {.rule = StreamRule::siamese, .S = S, .norm = rms(ones), .first_write = .5};
+  p.branch.norm_sum = rms(ones);
+  g.streams.norm = g.branch.norm_sum = rms(unused);
+  textbook::StreamsSaved<double> saved;
+  textbook::streams_forward(y.data(), saved, x.data(), p, Twice{C}, {1, C});
+  textbook::streams_backward(dx.data(), g, dy.data(), x.data(), saved, p, Twice{C}, {1, C});
+  Doubles R(C), ds(C), df(C), dh(C);
+  for (size_t c = 0; c < C; ++c) R[c] = saved.h[c] - x[c];
+  textbook::norm_backward(ds.data(), rms(unused), dy.data(), saved.s.data(), saved.sum, p.branch.norm_sum, 1, C);
+  for (size_t c = 0; c < C; ++c) df[c] = .5 * ds[c] + dy[C + c], dh[c] = 2 * df[c];
+  page.matches("R", R);
+  page.matches("hᵣ", saved.h);
+  page.matches("fᵣ", saved.f);
+  page.matches("s", saved.s);
+  page.matches("yᵣ", y);
+  page.matches("ds", ds);
+  page.matches("df", df);
+  page.matches("dh", dh);
+  page.matches("dxᵣ", dx);
+
   textbook::Sinkhorn<double> sinkhorn{S};
   textbook::sinkhorn_forward(sinkhorn, page.numbers("a").data());
   page.matches("rows", sinkhorn.m[0]);

@@ -92,6 +92,10 @@ inline std::vector<Wiring> wirings() {
       {"scaled gain", [](Config& c) { c.placement = "layerscale", c.branch_scale = .5f, c.layer_scale_init = 2; }},
       {"scaled streams", [](Config& c) { c.placement = "hyper", c.branch_scale = .5f, c.norm_gain = false; }},
       {"scaled dual stream", [](Config& c) { c.placement = "resi-dual", c.branch_scale = .5f, c.dropout = .2f; }},
+      {"scaled siamese streams",
+       [](Config& c) {
+         c.placement = "siamese", c.branch_scale = .5f, c.dropout = .2f, c.final_norm = false, c.embedding_norm = true;
+       }},
       {"scaled parallel branches",
        [](Config& c) { c.placement = "sandwich", c.block = BlockForm::parallel, c.branch_scale = .5f; }},
       {"all of attention",

@@ -57,10 +57,16 @@ std::string name_of_stack(const Stack& stack, const Config& c) {
   return "blocks " + std::to_string(stack.first + 1) + " to " + std::to_string(stack.last + 1);
 }
 
+// What a branch reads: "x", or "a·x" of mixed streams, or "x + layernorm(z)".
+std::string read_text(const Config& c, const Placement& row) {
+  if (row.streams == StreamRule::siamese) return "x + " + norm_name_at(c, "second_norm") + "(z)";
+  return mixes(row.streams) ? "a·x" : "x";
+}
+
 // Returns the term that is added to the skip path: "λ·attention( layernorm(x) )".
 std::string branch_formula(const Config& c, const Placement& row, const std::string& branch, const std::string& last) {
   const std::string scale = row.in_scale(1) == 1 ? "" : "s·";
-  const std::string x = mixes(row.streams) ? "a·x" : "x";
+  const std::string x = read_text(c, row);
   std::string f = branch + "( " + (row.norm_in ? scale + norm_name_at(c, "norm_in") + "(" + x + ")" : x) + " )";
   if (row.norm_inner) f = last + "( " + norm_name_at(c, "norm_inner") + "( " + f + " ) )";
   if (row.norm_out) f = norm_name_at(c, "norm_out") + "( " + f + " )";
@@ -73,10 +79,10 @@ std::string branch_formula(const Config& c, const Placement& row, const std::str
 std::string formula(const Config& c, const Placement& row, const std::string& added, bool bypass = false) {
   const std::string x = mixes(row.streams) ? "A·x" : "x";
   const std::string skip = (*c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x) + (bypass ? " + b" : "");
-  const std::string sum = skip + " + " + added;
+  const std::string sum = skip + " + " + (row.streams == StreamRule::siamese ? "w·" : "") + added;
   const std::string scaled = row.gpas ? "γ·( " + sum + " )" : sum;
   const std::string y = "y = " + (row.norm_sum ? norm_name_at(c, "norm_sum") + "( " + sum + " )" : scaled);
-  if (row.streams == StreamRule::dual) return y + ", z = z + " + added;
+  if (is_pair(row.streams)) return y + ", z = z + " + added;
   return bypass ? y + ", b the input of the block" : y;
 }
 
@@ -151,10 +157,20 @@ struct BranchText {
 
 Box box_of_norm(const Config& c, const char* norm) { return {"[ " + norm_name_at(c, norm) + " ]", ""}; }
 
-std::vector<Box> boxes_above(const Config& c, const Placement& row) {
+// Draws a factor that the placement gives each block.
+void add_factor(std::vector<Box>& boxes, const Config& c, const Stack& stack, double (*factor)(int layer)) {
+  const double first = factor(base_layer(c, stack.first)), last = factor(base_layer(c, stack.last));
+  if (first == last && first == 1) return;
+  const std::string scale = format("[ × %.3g", first) + (first == last ? " ]" : format(" to %.3g ]", last));
+  boxes.push_back({scale, first == last ? "" : "from the first block to the last"});
+}
+
+std::vector<Box> boxes_above(const Config& c, const Stack& stack) {
+  const Placement& row = stack.row;
   std::vector<Box> boxes;
   if (mixes(row.streams)) boxes.push_back({"[ × b ]", "to each stream"});
-  if (row.streams == StreamRule::dual) boxes.push_back({"      │", "also added to the second stream, z"});
+  add_factor(boxes, c, stack, row.first_write);
+  if (is_pair(row.streams)) boxes.push_back({"      │", "also added to the second stream, z"});
   if (*c.branch_scale != 1) boxes.push_back({format("[ × %.4g ]", *c.branch_scale), ""});
   if (row.norm_out) boxes.push_back(box_of_norm(c, "norm_out"));
   if (row.gain == LearnedGain::channel) boxes.push_back({"[ × λ ]", "a gain for each channel"});
@@ -165,12 +181,11 @@ std::vector<Box> boxes_above(const Config& c, const Placement& row) {
 
 std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   std::vector<Box> boxes;
-  const auto scale_of = [&](int layer) { return stack.row.in_scale(base_layer(c, layer)); };
-  const double first = scale_of(stack.first), last = scale_of(stack.last);
-  const std::string scale = format("[ × %.3g", first) + format(" to %.3g ]", last);
-  if (first != last) boxes.push_back({scale, "from the first block to the last"});
+  add_factor(boxes, c, stack, stack.row.in_scale);
   if (stack.row.norm_in) boxes.push_back(box_of_norm(c, "norm_in"));
   if (mixes(stack.row.streams)) boxes.push_back({"[ a·x ]", "a mixture of the streams"});
+  if (stack.row.streams == StreamRule::siamese)
+    boxes.push_back({"[ " + read_text(c, stack.row) + " ]", "z, the second stream"});
   return boxes;
 }
 
@@ -198,7 +213,7 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
   if (stack.row.gpas) s += "  │    [ × γ ]   one learned factor for all branches of a block\n  │    │\n";
   s += std::string("  │    + ◄───────────────") + (n == 2 ? "┬────────────────────┐" : "┐") +
        (bypass ? "   and the input of the block" : "") + "\n";
-  for (const Box& box : boxes_above(c, stack.row)) s += line(box);
+  for (const Box& box : boxes_above(c, stack)) s += line(box);
   const std::string skip = *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale);
   s += rails(n, mixes(stack.row.streams) ? (skip.empty() ? "× A" : skip + "·A") : skip) + "\n";
   std::vector<std::string> functions;
@@ -261,9 +276,13 @@ std::string draw_stream(const Config& c) {
   if (rule == StreamRule::dual) s += "       [ + z ]   the second stream, the sum of all branches" +
                                      (*c.final_norm ? ", through " + norm_name_at(c, "final_norm") : "") + "\n";
   else if (*c.final_norm) s += "       " + box_of_norm(c, "final_norm").text + "\n";
+  if (rule == StreamRule::siamese)
+    s += "       [ + z ]   the second stream, the sum of all branches, through " + norm_name_at(c, "second_norm") +
+         "\n";
   if (mixes(rule)) s += "       [ sum ]   of " + copies;
   for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);
   s += "       │\n";
+  if (rule == StreamRule::siamese) s += "       " + box_of_norm(c, "first_norm").text + "   of the first stream\n";
   if (rule != StreamRule::single) s += "       [ copy ]   to " + copies;
   if (c.embedding_norm) s += "       " + box_of_norm(c, "embedding.norm").text + "\n";
   s += "       [ embedding ]   " + embedding_text(c) + "\n       │\n";

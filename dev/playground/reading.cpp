@@ -106,7 +106,7 @@ ordered_json Reading::trace(const std::vector<int>& tokens) {
   std::vector<float> logits(size_t(N) * V);
   for (int l = -1; l < model_.config.n_layer; ++l) {
     const float* stream = l < 0 ? a.streams : a.blocks[l].ffn.y;
-    logits_of(logits.data(), model_, streams_end(a.end, stream, model_.p.final_norm, N, C, false), N);
+    logits_of(logits.data(), model_, streams_end(a.end, stream, model_.p, {N, C, false}), N);
     ordered_json next = ordered_json::array(), probability = ordered_json::array();
     for (int n = 0; n < N; ++n) {
       float* row = &logits[size_t(n) * V];

@@ -62,7 +62,8 @@ NormKind kind_at(const Config& config, std::string_view norm) {
 }
 
 bool is_output_norm(std::string_view norm) {
-  constexpr const char* kOutputNorms[] = {"norm_out", "norm_sum", "embedding.norm", "q_norm", "k_norm", "v_norm"};
+  constexpr const char* kOutputNorms[] = {"norm_out", "norm_sum", "embedding.norm", "q_norm", "k_norm", "v_norm",
+                                          "first_norm", "second_norm"};
   return std::ranges::any_of(kOutputNorms, [&](const char* name) { return norm.ends_with(name); });
 }
 
@@ -78,7 +79,8 @@ bool norm_acts(const Config& c) {
   const bool free = std::ranges::any_of(kNormSites, [&](const NormSiteRow& row) {
     return has_site(c, row.site) && !chosen(c, row.site);
   });
-  const bool of_streams = placement_row(c.placement).streams == StreamRule::hyper;
+  const StreamRule rule = placement_row(c.placement).streams;
+  const bool of_streams = rule == StreamRule::hyper || rule == StreamRule::siamese;
   return free || of_streams || c.embedding_norm || c.head_transform || c.qk_norm != QkNormKind::none ||
          placement_row(c.placement).qk_norm != QkNormKind::none;
 }

@@ -35,8 +35,9 @@ std::optional<NormChoice> own_norm(const Config& config, std::string_view norm);
 // Returns the kind of the norm with this name.
 NormKind kind_at(const Config& config, std::string_view norm);
 
-// True if a gain of the norm with this name is not absorbed by a matrix: the norm's output goes into the stream or, of
-// queries, keys and values, into attention. A matrix reads the output of every other norm, and nothing else does.
+// True if a gain of the norm with this name is not absorbed by a matrix: the norm's output goes into a stream or a sum
+// or, of queries, keys and values, into attention. A matrix reads the output of every other norm, and nothing else
+// does.
 bool is_output_norm(std::string_view norm);
 
 // The rest also accepts a Config with open values, and counts the encoder's norms.

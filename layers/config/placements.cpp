@@ -35,6 +35,8 @@ double keel_alpha(const Depth& d) { return 2. * d.own; }
 double b2t_gain(const Depth& d) { return std::pow(d.own, -.5); }
 // LayerNorm scaling (Sun et al. 2025, arXiv 2502.05795): 1/√l, the first block being l = 1.
 double lns_scale(int layer) { return 1 / std::sqrt(layer + 1.0); }
+// SiameseNorm (the three files of Qwen-Applications/SiameseNorm, 70efa00): 1/√(2l), the first block being l = 1.
+double siamese_write(int layer) { return 1 / std::sqrt(2 * (layer + 1.0)); }
 
 const InitRow kFlat = {};
 const InitRow kGpt2 = {.residual_gain = true};
@@ -122,6 +124,13 @@ const std::vector<Placement>& placements() {
       // 1e-7.
       {.name = "resi-dual", .aliases = {"residual-dual"}, .source = "ResiDual (Xie et al. 2023, arXiv 2304.14802)",
        .norm_sum = true, .final_norm = true, .init = kFlat, .streams = StreamRule::dual, .depth = DepthRule::sphere},
+      // The authors' block (their file for DeiT) begins with the norm of the first stream, which is norm_sum of the
+      // branch before it here. Their file for OLMo is a hybrid: its attention has norms of q, k and v in place of
+      // norm_in. Weights start as in their file for DeiT, but a normal is not truncated.
+      {.name = "siamese", .aliases = {"siamesenorm", "siamese-norm"},
+       .source = "SiameseNorm (Li et al. 2026, arXiv 2602.08064)",
+       .norm_in = true, .norm_sum = true, .final_norm = true, .first_write = siamese_write, .init = kFlat,
+       .streams = StreamRule::siamese, .one_stack = true, .depth = DepthRule::sphere},
       // Before their factor, the authors' matrices are fairseq's: Xavier's (times 1/√2 in q, k and v), and PyTorch's
       // default in the feed-forward layer. Here all are Xavier's.
       {.name = "b2t", .aliases = {"bottom-to-top"}, .source = "B2T connection (Takase et al. 2022, arXiv 2206.00330)",

@@ -43,6 +43,7 @@ enum class StreamRule {
   hyper,         // S copies, mixed by coefficients of each token: dynamic hyper-connections
   mhc,           // as hyper, but the matrix that carries the streams on is doubly stochastic
   dual,          // two streams: the first is normalized, the second is the plain sum
+  siamese,       // the same, but a branch reads the first plus a norm of the second
 };
 // What the parametrization completep does with a placement (layers/config/README.md derives it): each branch gets the
 // factor base depth / depth, and other constants that depend on the depth are those of the base depth.
@@ -51,7 +52,8 @@ enum class DepthRule {
   sum,     // the stream is a sum of branches: depth is time
   sphere,  // the same for a stream that norms keep at one length
 };
-constexpr bool mixes(StreamRule rule) { return rule != StreamRule::single && rule != StreamRule::dual; }
+constexpr bool is_pair(StreamRule rule) { return rule == StreamRule::dual || rule == StreamRule::siamese; }
+constexpr bool mixes(StreamRule rule) { return rule != StreamRule::single && !is_pair(rule); }
 
 // The norms of a residual branch, and the factor on its skip path:
 //   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )
@@ -66,6 +68,7 @@ struct Placement {
   LearnedGain gain = LearnedGain::none;  // otherwise norm_out is absent
   double (*skip)(const Depth& depth) = one;
   double (*in_scale)(int layer) = one_everywhere;  // read only if norm_in is set
+  double (*first_write)(int layer) = one_everywhere;  // on what the first stream of siamese gets
   InitRow init = {};
   const Placement* early = nullptr;  // the placement of the first blocks; null: this one
   int early_blocks = 0;              // their number; 0 stands for ⌊mix_fraction·L⌋

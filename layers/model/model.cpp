@@ -39,8 +39,9 @@ void declare_stack(StackTensors& p, Layout& layout, const Config& config) {
   if (config.token_types > 0)
     p.types = layout.take("embedding.token_type.weight", Role::embedding, {config.token_types, C}, embedding);
   if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm", C);
+  declare_first_norm(p, layout, config);
   for (int l = 0; l < config.n_layer; ++l) p.blocks.push_back(declare_block(layout, config, l));
-  if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", C);
+  declare_last_norms(p, layout, config);
 }
 
 constexpr const char* kEncoder = "encoder.";
@@ -215,6 +216,8 @@ void declare_stack_activations(StackActivations& a, Layout& layout, const Config
     a.x = layout.take("embedding.norm", Role::norm, {N, C});
   }
   a.streams = S > 1 ? layout.take("streams", Role::residual, {S * N, C}) : a.x;
+  if (stream_rule(config) == StreamRule::siamese)
+    a.first_norm = declare_norm_saved(layout, config, "streams.first_norm", N, C);
   for (int l = 0; l < config.n_layer; ++l)
     a.blocks.push_back(declare_block_saved(layout, config, l, B, T, training));
   a.end = declare_streams_end(layout, config, N);
@@ -317,14 +320,15 @@ const float* run_stack(const StackPass& s, const int* tokens, BlockContext conte
   if (s.p.types) add_to_rows(a.embedded, s.p.types, N, C);  // every token has the first type
   norm_forward(a.x, a.embedding_norm, a.embedded, s.p.embedding_norm, N, C, context.training);
   dropout_apply(a.x, context.dropout, 0, DropoutSite::embedding, B, T, C);
-  if (a.streams != a.x) streams_begin(a.streams, a.x, stream_count(s.config), N, C);
+  const StreamRows rows{N, C, context.training};
+  if (a.streams != a.x) streams_begin(a.streams, a.first_norm, a.x, s.p, stream_count(s.config), rows);
 
   for (int l = 0; l < s.layers(); ++l) {
     context.layer = l;
     if (cache) context.cache = cache->of_layer(s.config, l, first);
     block_forward(a.blocks[l], s.input_of(l), s.p.blocks[l], context);
   }
-  return streams_end(a.end, s.input_of(s.layers()), s.p.final_norm, N, C, context.training);
+  return streams_end(a.end, s.input_of(s.layers()), s.p, rows);
 }
 
 void require_encoder_input(const Config& config, const EncoderInput& input) {
@@ -429,7 +433,8 @@ void stack_backward(const StackPass& s, const StackTensors& g, BlockContext cont
   const StackActivations& a = s.a;
   const int B = batch.B, T = batch.T, N = B * T, C = s.config.channels, L = s.layers();
   float* d = a.d;  // the gradient of the stream, from its end down to the embedding
-  streams_end_backward(d, g.final_norm, s.input_of(L), a.end, s.p.final_norm, N, C);
+  const StreamRows rows = context.rows();
+  streams_end_backward(d, g, s.input_of(L), a.end, s.p, rows);
   context.load = nullptr;  // the experts' choices have been counted
   context.drelative = g.relative;
   for (int l = L - 1; l >= 0; --l) {
@@ -438,7 +443,7 @@ void stack_backward(const StackPass& s, const StackTensors& g, BlockContext cont
     if (observer) observer->block(first + l, s.input_of(l), a.blocks[l], d, batch);
     block_backward(d, g.blocks[l], s.input_of(l), a.blocks[l], s.p.blocks[l], context);
   }
-  streams_begin_backward(d, stream_count(s.config), N, C);
+  streams_begin_backward(d, g, a.first_norm, a.x, s.p, stream_count(s.config), rows);
   if (a.carried.dx) scaled_add(d, 1, d, a.carried.dx, N, C);  // every block has mixed x₀ in
   dropout_apply(d, context.dropout, 0, DropoutSite::embedding, B, T, C);
   norm_backward(d, g.embedding_norm, d, a.embedded, a.embedding_norm, s.p.embedding_norm, N, C);

@@ -11,13 +11,12 @@
 #include "resolve.hpp"
 
 // Parameters of a stack, or their gradients.
-struct StackTensors {
+struct StackTensors : EndNorms {
   float* position = nullptr;  // (context,C), learned positions only
   float* relative = nullptr;  // (relative_buckets,H), relative positions only
   float* types = nullptr;     // (token_types,C), if there are any
   Norm embedding_norm;        // if enabled
   std::vector<Block> blocks;
-  Norm final_norm;            // if the placement has one
 };
 
 // Parameters, or their gradients. What is inherited is the only stack, or the decoder.
@@ -85,7 +84,7 @@ struct StackActivations {
   float* token = nullptr;                   // (N,E) before its projection, else null
   float *embedded = nullptr, *x = nullptr;  // (N,C) token + position + type; after its norm
   float* streams = nullptr;                 // (S,N,C) the first block's input; x if there is one stream
-  NormSaved embedding_norm;
+  NormSaved embedding_norm, first_norm;
   std::vector<BlockSaved> blocks;
   StreamsEnd end;            // its h (N,C) is what the head, or the decoder, reads
   float* d = nullptr;        // (S,N,C) the gradient of the stream

@@ -3,6 +3,7 @@
 #include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "planes.hpp"
+#include "two_streams.hpp"
 
 namespace {
 
@@ -19,46 +20,81 @@ void add_planes(float* sum, const float* x, int S, int N, int C) {
 
 }  // namespace
 
-void streams_begin(float* streams, const float* x, int S, int N, int C) {
-  for (int s = 0; s < S; ++s) copy_rows(streams + s * plane(N, C), x, N, C);
+// ---- declarations ----------------------------------------------------------------------------------------------
+
+void declare_first_norm(EndNorms& p, Layout& layout, const Config& config) {
+  if (stream_rule(config) == StreamRule::siamese)
+    p.first_norm = declare_norm(layout, config, "streams.first_norm", config.channels);
 }
 
-void streams_begin_backward(float* d, int S, int N, int C) {
-  if (S > 1) add_planes(d, d, S, N, C);
+void declare_last_norms(EndNorms& p, Layout& layout, const Config& config) {
+  if (stream_rule(config) == StreamRule::siamese)
+    p.second_norm = declare_norm(layout, config, "streams.second_norm", config.channels);
+  if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", config.channels);
 }
 
 StreamsEnd declare_streams_end(Layout& layout, const Config& config, int N) {
+  const int C = config.channels;
   StreamsEnd end;
   end.rule = stream_rule(config);
   end.count = stream_count(config);
-  if (mixes(end.rule)) end.sum = layout.take("streams.sum", Role::streams, {N, config.channels});
-  if (*config.final_norm) end.norm = declare_norm_saved(layout, config, "final_norm", N, config.channels);
-  if (*config.final_norm || end.rule == StreamRule::dual)
-    end.h = layout.take("final_norm", Role::norm, {N, config.channels});
+  if (end.count > 1 && end.rule != StreamRule::dual) end.sum = layout.take("streams.sum", Role::streams, {N, C});
+  if (end.rule == StreamRule::siamese)
+    end.second_norm = declare_norm_saved(layout, config, "streams.second_norm", N, C);
+  if (*config.final_norm) end.norm = declare_norm_saved(layout, config, "final_norm", N, C);
+  if (*config.final_norm || end.rule == StreamRule::dual) end.h = layout.take("final_norm", Role::norm, {N, C});
   return end;
 }
+
+// ---- begin -----------------------------------------------------------------------------------------------------
+
+void streams_begin(float* streams, const NormSaved& saved, const float* x, const EndNorms& p, int S,
+                   const StreamRows& rows) {
+  const auto [N, C, training] = rows;
+  for (int s = 0; s < S; ++s) copy_rows(streams + s * plane(N, C), x, N, C);
+  norm_forward(streams, saved, x, p.first_norm, N, C, training);
+}
+
+void streams_begin_backward(float* d, const EndNorms& g, const NormSaved& saved, const float* x,
+                            const EndNorms& p, int S, const StreamRows& rows) {
+  const int N = rows.N, C = rows.C;
+  norm_backward(d, g.first_norm, d, x, saved, p.first_norm, N, C);
+  if (S > 1) add_planes(d, d, S, N, C);
+}
+
+// ---- end -------------------------------------------------------------------------------------------------------
 
 const float* before_final_norm(const StreamsEnd& end, const float* x, int N, int C) {
   if (end.sum) return end.sum;
   return end.rule == StreamRule::dual ? x + plane(N, C) : x;
 }
 
-const float* streams_end(const StreamsEnd& end, const float* x, const Norm& norm, int N, int C, bool training) {
-  if (end.sum) add_planes(end.sum, x, end.count, N, C);
-  const float* h = norm_forward(end.h, end.norm, before_final_norm(end, x, N, C), norm, N, C, training);
-  if (end.rule != StreamRule::dual) return h;
-  scaled_add(end.h, 1, x, h, N, C);
-  return end.h;
+const float* streams_end(const StreamsEnd& end, const float* x, const EndNorms& p, const StreamRows& rows) {
+  const auto [N, C, training] = rows;
+  if (end.rule == StreamRule::dual) return read_two(end.h, end.norm, x, p.final_norm, rows);
+  if (end.rule == StreamRule::siamese) read_two(end.sum, end.second_norm, x, p.second_norm, rows);
+  else if (end.sum) add_planes(end.sum, x, end.count, N, C);
+  return norm_forward(end.h, end.norm, before_final_norm(end, x, N, C), p.final_norm, N, C, training);
 }
 
-void streams_end_backward(float* d, const Norm& g, const float* x, const StreamsEnd& end, const Norm& norm, int N,
-                          int C) {
-  const float* in = before_final_norm(end, x, N, C);
-  if (end.rule == StreamRule::dual) {  // h = x[0] + norm(x[1])
-    float* second = d + plane(N, C);
-    if (norm_backward(second, g, d, in, end.norm, norm, N, C) != second) copy_rows(second, d, N, C);
-    return;
-  }
-  norm_backward(d, g, d, in, end.norm, norm, N, C);
+namespace {
+
+// h = x[0] + norm(x[1]): the first plane of d holds dh, which is dx[0]. Writes dx[1].
+void second_backward(float* d, const Norm& g, const float* x, const NormSaved& saved, const Norm& norm,
+                     const StreamRows& rows) {
+  const int N = rows.N, C = rows.C;
+  float* second = d + plane(N, C);
+  if (norm_backward(second, g, d, x + plane(N, C), saved, norm, N, C) != second) copy_rows(second, d, N, C);
+}
+
+}  // namespace
+
+void streams_end_backward(float* d, const EndNorms& g, const float* x, const StreamsEnd& end, const EndNorms& p,
+                          const StreamRows& rows) {
+  const int N = rows.N, C = rows.C;
+  if (end.rule == StreamRule::dual) return second_backward(d, g.final_norm, x, end.norm, p.final_norm, rows);
+  norm_backward(d, g.final_norm, d, before_final_norm(end, x, N, C), end.norm, p.final_norm, N, C);
+  if (end.rule == StreamRule::siamese)
+    return second_backward(d, g.second_norm, x, end.second_norm, p.second_norm, rows);
   for (int s = 1; s < end.count; ++s) copy_rows(d + s * plane(N, C), d, N, C);  // sum = Σₛ x[s]
 }

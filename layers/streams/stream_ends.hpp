@@ -1,28 +1,43 @@
 #pragma once
 // The ends of several residual streams: from the embedding into each of them, and from all of them to the classifier.
 //
-//   begin   x[s] = x for every s                          backward  dx = Σₛ dx[s]
-//   end     h = norm(Σₛ x[s]), of ResiDual x[0] + norm(x[1])        dx[s] = norm'(dh), of ResiDual (dh, norm'(dh))
+//   begin    x[s] = x for every s                          backward  dx = Σₛ dx[s]
+//   end      h = norm(Σₛ x[s])                             backward  dx[s] = norm'(dh)
+//
+//   dual     h = x[0] + norm(x[1])                         backward  dx = (dh, norm'(dh))
+//   siamese  x[0] = first_norm(x), x[1] = x                backward  dx = first_norm'(dx[0]) + dx[1]
+//            h = norm(sum), sum = x[0] + second_norm(x[1]) backward  dx = (dsum, second_norm'(dsum))
 
 #include "streams.hpp"
 
-// Copies x (N,C) to each of the streams.
-void streams_begin(float* streams, const float* x, int S, int N, int C);
-// d (S,N,C) holds the gradients of all streams; its first plane receives x's gradient.
-void streams_begin_backward(float* d, int S, int N, int C);
+// The norms at the ends of a stack: parameters, or their gradients.
+struct EndNorms {
+  Norm first_norm, second_norm;  // siamese
+  Norm final_norm;               // if the placement has one
+};
+// first_norm comes before the blocks, the other norms after them.
+void declare_first_norm(EndNorms& p, Layout& layout, const Config& config);
+void declare_last_norms(EndNorms& p, Layout& layout, const Config& config);
 
-// What the classifier reads: norm(Σₛ x[s]), or of ResiDual x[0] + norm(x[1]).
+// Copies x (N,C) to each of the streams.
+void streams_begin(float* streams, const NormSaved& saved, const float* x, const EndNorms& p, int S,
+                   const StreamRows& rows);
+// d (S,N,C) holds the gradients of all streams; its first plane receives x's gradient.
+void streams_begin_backward(float* d, const EndNorms& g, const NormSaved& saved, const float* x,
+                            const EndNorms& p, int S, const StreamRows& rows);
+
+// What the classifier reads.
 struct StreamsEnd {
-  float* sum = nullptr;  // (N,C) if several streams are mixed
+  float* sum = nullptr;  // (N,C) of several streams, but not of ResiDual
   float* h = nullptr;    // (N,C) unless it is x
-  NormSaved norm;
+  NormSaved norm, second_norm;
   StreamRule rule = StreamRule::single;
   int count = 1;
 };
 StreamsEnd declare_streams_end(Layout& layout, const Config& config, int N);
-const float* streams_end(const StreamsEnd& end, const float* x, const Norm& norm, int N, int C, bool training);
+const float* streams_end(const StreamsEnd& end, const float* x, const EndNorms& p, const StreamRows& rows);
 // The input of the norm (N,C).
 const float* before_final_norm(const StreamsEnd& end, const float* x, int N, int C);
 // The first plane of d holds dh; d gets the gradients of all streams.
-void streams_end_backward(float* d, const Norm& g, const float* x, const StreamsEnd& end, const Norm& norm, int N,
-                          int C);
+void streams_end_backward(float* d, const EndNorms& g, const float* x, const StreamsEnd& end, const EndNorms& p,
+                          const StreamRows& rows);

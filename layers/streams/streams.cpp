@@ -1,16 +1,18 @@
 #include "streams.hpp"
 
 #include "hyper_connections.hpp"
+#include "layers/config/base_model.hpp"
 #include "layers/kernels/elementwise.hpp"
 #include "mhc.hpp"
 #include "planes.hpp"
+#include "two_streams.hpp"
 
 // ---- declarations ----------------------------------------------------------------------------------------------
 
 int stream_count(const Config& config) {
   const StreamRule rule = stream_rule(config);
   if (rule == StreamRule::single) return 1;
-  return rule == StreamRule::dual ? 2 : config.streams;
+  return is_pair(rule) ? 2 : config.streams;
 }
 
 double multiply_adds_of_mixing(const Config& config) {
@@ -32,8 +34,13 @@ Streams declare_streams(Layout& layout, const Config& config, const std::string&
   p.rule = stream_rule(config);
   p.count = stream_count(config);
   p.skip = static_cast<float>(*config.skip_scale);
-  if (!p.mixes()) return p;
   const std::string prefix = name + ".streams";
+  if (p.rule == StreamRule::siamese) {
+    p.norm = declare_norm(layout, config, prefix + ".second_norm", config.channels);
+    const int layer = base_layer(config, branch / config.branches());
+    p.first_write = static_cast<float>(config.placement_row->first_write(layer));
+  }
+  if (!p.mixes()) return p;
   if (p.rule == StreamRule::mhc) declare_mhc(p, layout, config, prefix);
   else declare_hyper(p, layout, config, prefix, branch);
   return p;
@@ -44,10 +51,12 @@ StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const s
   p.rule = stream_rule(config);
   p.count = stream_count(config);
   StreamsSaved saved;
-  if (!p.mixes()) return saved;
+  if (!p.mixes() && p.rule != StreamRule::siamese) return saved;
   const std::string prefix = name + ".streams";
   saved.h = layout.take(prefix + ".h", Role::streams, {N, config.channels});
-  if (p.rule == StreamRule::hyper_static) return saved;
+  if (p.rule == StreamRule::siamese)
+    saved.norm = declare_norm_saved(layout, config, prefix + ".second_norm", N, config.channels);
+  if (!p.mixes() || p.rule == StreamRule::hyper_static) return saved;
   saved.z = layout.take(prefix + ".z", Role::streams, {p.coefficients(), N});
   if (p.rule == StreamRule::mhc) saved.rstd = layout.take(prefix + ".rstd", Role::streams, {N});
   else saved.norm = declare_norm_saved(layout, config, prefix + ".norm", p.count * N, config.channels);
@@ -76,6 +85,7 @@ void stream_coefficients(float* coefficients, const StreamsSaved& saved, const S
 
 const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scratch, const float* x, const Streams& p,
                           const StreamRows& rows) {
+  if (p.rule == StreamRule::siamese) return read_two(saved.h, saved.norm, x, p.norm, rows);
   if (!p.mixes()) return x;
   const auto [N, C, training] = rows;
   if (p.rule == StreamRule::mhc) mhc_read(saved, x, p, N, C);
@@ -89,19 +99,20 @@ void streams_write(float* y, float* first, const StreamsScratch& scratch, const 
                    const Streams& p, const StreamRows& rows) {
   const int N = rows.N, C = rows.C;
   if (p.mixes()) return write_streams(y, scratch.coefficients, x, f, p, N, C);
-  scaled_add(first, p.skip, x, f, N, C);
   const size_t second = plane(N, C);
-  if (p.rule == StreamRule::dual) scaled_add(y + second, p.skip, x + second, f, N, C);
+  if (is_pair(p.rule)) scaled_add(y + second, p.skip, x + second, f, N, C);
+  if (p.rule == StreamRule::siamese) return write_first(first, x, f, p, rows);
+  scaled_add(first, p.skip, x, f, N, C);
 }
 
 const float* streams_write_backward(float* d, float* df, const StreamsScratch& scratch, const float* x, const float* f,
                                     const StreamsSaved& saved, const Streams& p, const StreamRows& rows) {
   const int N = rows.N, C = rows.C;
   if (p.rule == StreamRule::single) return d;  // y = skip·x + f
-  if (p.rule == StreamRule::dual) {
+  if (is_pair(p.rule)) {
     float* second = d + plane(N, C);
-    scaled_add(df, 1, d, second, N, C);  // y[s] = skip·x[s] + f
-    scale_rows(second, p.skip, N, C);    // y[1] = skip·x[1] + f
+    scaled_add(df, p.first_write, d, second, N, C);  // y[0] = ... + first_write·f, y[1] = ... + f
+    scale_rows(second, p.skip, N, C);                // y[1] = skip·x[1] + f
     return df;
   }
   stream_coefficients(scratch.coefficients, saved, p, N);
@@ -109,10 +120,13 @@ const float* streams_write_backward(float* d, float* df, const StreamsScratch& s
   return df;
 }
 
-void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scratch, const float* dh, const float* x,
+void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scratch, float* dh, const float* x,
                            const StreamsSaved& saved, const Streams& p, const StreamRows& rows) {
   const int N = rows.N, C = rows.C;
-  if (!p.mixes()) return scaled_add(d, p.skip, d, dh, N, C);  // y = skip·x + F(x)
+  if (!p.mixes()) scaled_add(d, p.skip, d, dh, N, C);  // y = skip·x + F(x)
+  if (p.rule == StreamRule::siamese)                   // h = x[0] + norm(x[1])
+    read_second_backward(d, g.norm, dh, x, saved.norm, p.norm, rows);
+  if (!p.mixes()) return;
   read_streams_backward(d, scratch.d, scratch.coefficients, dh, x, p.count, N, C);
   if (p.rule == StreamRule::mhc) mhc_read_backward(d, g, scratch, x, saved, p, N, C);
   else hyper_read_backward(d, g, scratch, x, saved, p, N, C);

@@ -4,6 +4,8 @@
 //
 //   single        h = x                        y = skip·x + f
 //   dual          h = x[0]                     y[s] = skip·x[s] + f        backward  df = dy[0] + dy[1]
+//   siamese       h = x[0] + norm(x[1])        y[0] = skip·x[0] + w·f, y[1] = skip·x[1] + f, w the row's first_write
+//                 backward  df = w·dy[0] + dy[1]      dx[0] = skip·dy[0] + dh      dx[1] = skip·dy[1] + norm'(dh)
 //
 // The other rules mix:
 //
@@ -23,6 +25,7 @@
 //                 arXiv 2512.24880, eq. 7 to 9):  read = σ(a) + 1e-6,  write = 2σ(a),  carry = Sinkhorn-Knopp(exp a)
 //   dual          fixed: read (1,0), carry the identity, write (1,1); norm_sum acts on the first stream alone
 //                 (Xie et al. 2023, arXiv 2304.14802)
+//   siamese       norm_sum acts on the first stream, as with dual      (Li et al. 2026, arXiv 2602.08064)
 //
 // The coefficients of a row are a column of (K,N), K = S·(S + 2): for each stream s, read[s], carry[s,0], ...,
 // carry[s,S−1], write[s].
@@ -45,7 +48,7 @@ Streams declare_streams(Layout& layout, const Config& config, const std::string&
 StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const std::string& name, int N);
 StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int N, bool backward);
 
-// Returns h, which is x itself unless streams are mixed.
+// Returns h, which is x itself if it is the first stream.
 const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scratch, const float* x, const Streams& p,
                           const StreamRows& rows);
 // Writes y, but its first stream to `first`, which may be y. Streams that are mixed have no norm after the sum: there
@@ -54,11 +57,11 @@ void streams_write(float* y, float* first, const StreamsScratch& scratch, const 
                    const Streams& p, const StreamRows& rows);
 
 // d (S,N,C) holds dy before the call. If streams are mixed, it holds the part of dx that carry passes on after it. The
-// second of dual streams gets its dx. Returns df: d itself for a single stream, otherwise `df` (N,C).
+// second of two streams gets skip·dy. Returns df: d itself for a single stream, otherwise `df` (N,C).
 const float* streams_write_backward(float* d, float* df, const StreamsScratch& scratch, const float* x, const float* f,
                                     const StreamsSaved& saved, const Streams& p, const StreamRows& rows);
-// d holds what streams_write_backward has left there before the call, and dx after it.
-void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scratch, const float* dh, const float* x,
+// d holds what streams_write_backward has left there before the call, and dx after it. dh is overwritten.
+void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scratch, float* dh, const float* x,
                            const StreamsSaved& saved, const Streams& p, const StreamRows& rows);
 
 // Writes the coefficients (K,N) of a branch after it has read its streams.

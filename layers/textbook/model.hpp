@@ -62,6 +62,7 @@ struct Embedding {
 //   forward   embedding → a copy in each stream → blocks → sum of the streams → final norm → h
 //   backward  the same in reverse; dh is overwritten
 // ResiDual: x[0] + final norm(x[1]) in place of the sum and its norm.
+// SiameseNorm: x[0] begins as first_norm of the embedding, and the sum is x[0] + second_norm(x[1]).
 
 template <class Number>
 struct Stack {
@@ -70,10 +71,13 @@ struct Stack {
   size_t NC = pass.sizes.N * pass.sizes.C;
   Embedding<Number> embedding = {pass, t};
   NormModule<Number> norm = {pass, t.final_norm, pass.sizes.C};
+  NormModule<Number> first_norm = {pass, t.first_norm, pass.sizes.C};
+  NormModule<Number> second_norm = {pass, t.second_norm, pass.sizes.C};
   std::vector<Block<Number>> blocks = {};
   std::vector<std::vector<Number>> x = {};  // (S,N,C) each: x[l] is the input of block l, x.back() the last output
-  std::vector<Number> h = std::vector<Number>(NC);
-  bool dual = stream_rule(pass.config) == StreamRule::dual;
+  std::vector<Number> h = std::vector<Number>(NC), added = h;  // added: what the final norm reads
+  StreamRule rule = stream_rule(pass.config);
+  bool dual = rule == StreamRule::dual, siamese = rule == StreamRule::siamese;
 
   Stack(Pass<Number>& in_pass, const StackTensors& tensors) : pass(in_pass), t(tensors) {
     pass.table_of_relative = t.relative;
@@ -81,20 +85,22 @@ struct Stack {
     x.resize(blocks.size() + 1, std::vector<Number>(pass.sizes.S * NC));
   }
 
-  std::vector<Number> input_of_norm() const {
+  void add_streams() {
     const std::vector<Number>& last = x.back();
-    if (dual) return {last.begin() + NC, last.end()};
-    std::vector<Number> sum(last.begin(), last.begin() + NC);
-    for (size_t i = NC; i < last.size(); ++i) sum[i % NC] += last[i];
-    return sum;
+    if (siamese) second_norm.forward(added.data(), &last[NC]);
+    else added.assign(last.begin() + (dual ? NC : 0), last.begin() + (dual ? 2 : 1) * NC);
+    if (siamese) add(added.data(), Number(1), last.data(), NC);
+    else for (size_t i = NC; i < last.size() && !dual; ++i) added[i % NC] += last[i];
   }
 
   void forward(const int* tokens) {
     embedding.forward(x[0].data(), tokens);
     pass.x0.assign(x[0].begin(), x[0].begin() + NC);
     for (size_t i = NC; i < x[0].size(); ++i) x[0][i] = x[0][i % NC];  // each stream starts as a copy
+    if (siamese) first_norm.forward(x[0].data(), &x[0][NC]);
     for (size_t l = 0; l < blocks.size(); ++l) blocks[l].forward(x[l + 1].data(), x[l].data());
-    norm.forward(h.data(), input_of_norm().data());
+    add_streams();
+    norm.forward(h.data(), added.data());
     if (dual) add(h.data(), Number(1), x.back().data(), NC);
   }
 
@@ -102,10 +108,13 @@ struct Stack {
     std::vector<Number> dy(x[0].size()), dx(x[0].size());
     pass.dx0.assign(NC, 0);
     pass.dvalues.clear();
-    norm.backward(dy.data(), dh.data(), input_of_norm().data());
+    norm.backward(dy.data(), dh.data(), added.data());
     for (size_t i = NC; i < dy.size(); ++i) dy[i] = dy[i % NC];
+    if (siamese) second_norm.backward(&dy[NC], dy.data(), &x.back()[NC]);
     if (dual) std::copy(dh.begin(), dh.end(), dy.begin());
     for (size_t l = blocks.size(); l-- > 0; dy.swap(dx)) blocks[l].backward(dx.data(), dy.data(), x[l].data());
+    if (siamese) first_norm.backward(dx.data(), dy.data(), &x[0][NC]);
+    if (siamese) std::copy(dx.begin(), dx.begin() + NC, dy.begin());
     for (size_t i = NC; i < dy.size(); ++i) dy[i % NC] += dy[i];
     for (size_t i = 0; i < NC; ++i) dy[i] += pass.dx0[i];  // each block has mixed x0 in
     embedding.backward(dy.data(), tokens);

@@ -1,5 +1,5 @@
 #pragma once
-// Several residual streams: hyper-connections, mHC, ResiDual.
+// Several residual streams: hyper-connections, mHC, ResiDual, SiameseNorm.
 
 #include <cmath>
 #include <cstddef>
@@ -85,6 +85,7 @@ struct Streams {
   Norm<Number> norm = {};
   Number *weight = nullptr, *bias = nullptr, *scale = nullptr;
   double eps = 0;
+  Number first_write = 1;
 };
 template <class Number>
 struct StreamsSaved {
@@ -294,9 +295,10 @@ void dual_coefficients(Coefficients<Number>& k) {
     k.read[n] = k.write[n] = k.write[k.N + n] = k.carry[n] = k.carry[3 * k.N + n] = 1;
 }
 
-// ---- a branch among streams ----------------------------------------------------------------------------------
+// ---- a branch without its skip path --------------------------------------------------------------------------
 
-// A residual branch under any rule: norms and gain as in residual.hpp, and norm_sum on the first stream.
+// BranchFunction: a branch of residual.hpp as a function F, from h, which it reads, to f, which it writes. norm_sum is
+// not part of it.
 
 template <class Number>
 struct StreamsBranch {
@@ -322,10 +324,55 @@ Branch<Number> without_skip(Branch<Number> branch) {
   return branch;
 }
 
+// ---- SiameseNorm ---------------------------------------------------------------------------------------------
+
+// A branch of SiameseNorm; w is first_write.
+//   x, y (2,N,C)   h, f (N,C)
+//   forward   h = x[0] + norm(x[1])      f = F(h)      y[0] = norm_sum(skip·x[0] + w·f)      y[1] = skip·x[1] + f
+//   backward  ds = norm_sum'(dy[0])      df = w·ds + dy[1]      dh = F'(df)
+//             dx[0] = skip·ds + dh       dx[1] = skip·dy[1] + norm'(dh)
+
+template <class Number, class Function>
+void siamese_forward(Number* y, StreamsSaved<Number>& saved, const Number* x, const StreamsBranch<Number>& p,
+                     Function&& F, const Rows& rows) {
+  const size_t N = rows.N, C = rows.C, second = N * C;
+  for (auto* row : {&saved.h, &saved.f, &saved.s}) row->resize(N * C);
+  norm_forward(saved.h.data(), saved.norm, x + second, p.streams.norm, N, C);
+  for (size_t i = 0; i < N * C; ++i) saved.h[i] += x[i];
+  BranchFunction<Number, Function> branch{without_skip(p.branch), {}, saved.branch, F, rows};
+  branch.forward(saved.f.data(), saved.h.data());
+  for (size_t i = 0; i < N * C; ++i) {
+    saved.s[i] = p.branch.skip * x[i] + p.streams.first_write * saved.f[i];
+    y[second + i] = p.branch.skip * x[second + i] + saved.f[i];
+  }
+  norm_forward(y, saved.sum, saved.s.data(), p.branch.norm_sum, N, C);
+}
+
+template <class Number, class Function>
+void siamese_backward(Number* dx, const StreamsBranch<Number>& g, const Number* dy, const Number* x,
+                      StreamsSaved<Number>& saved, const StreamsBranch<Number>& p, Function&& F, const Rows& rows) {
+  const size_t N = rows.N, C = rows.C, second = N * C;
+  std::vector<Number> ds(N * C), df(N * C), dh(N * C), through(N * C);
+  norm_backward(ds.data(), g.branch.norm_sum, dy, saved.s.data(), saved.sum, p.branch.norm_sum, N, C);
+  for (size_t i = 0; i < N * C; ++i) df[i] = p.streams.first_write * ds[i] + dy[second + i];  // f is in both sums
+  BranchFunction<Number, Function> branch{without_skip(p.branch), without_skip(g.branch), saved.branch, F, rows};
+  branch.backward(dh.data(), df.data(), saved.h.data());                                        // f = F(h)
+  norm_backward(through.data(), g.streams.norm, dh.data(), x + second, saved.norm, p.streams.norm, N, C);
+  for (size_t i = 0; i < N * C; ++i) {
+    dx[i] = p.branch.skip * ds[i] + dh[i];                                // s = skip·x[0] + ..., h = x[0] + ...
+    dx[second + i] = p.branch.skip * dy[second + i] + through[i];  // y[1] = skip·x[1] + ..., h = ... + norm(x[1])
+  }
+}
+
+// ---- a branch among streams ----------------------------------------------------------------------------------
+
+// A residual branch under any rule: norms and gain as in residual.hpp, and norm_sum on the first stream.
+
 template <class Number, class Function>
 void streams_forward(Number* y, StreamsSaved<Number>& saved, const Number* x, const StreamsBranch<Number>& p,
                      Function&& F, const Rows& rows) {
   const auto [N, C] = rows;
+  if (p.streams.rule == StreamRule::siamese) return siamese_forward(y, saved, x, p, F, rows);
   saved.k = {p.streams.S, N, C, p.branch.skip};
   for (auto* row : {&saved.h, &saved.f, &saved.s}) row->resize(N * C);
   if (p.streams.rule == StreamRule::dual) dual_coefficients(saved.k);
@@ -341,6 +388,7 @@ template <class Number, class Function>
 void streams_backward(Number* dx, const StreamsBranch<Number>& g, const Number* dy, const Number* x,
                       StreamsSaved<Number>& saved, const StreamsBranch<Number>& p, Function&& F, const Rows& rows) {
   const auto [N, C] = rows;
+  if (p.streams.rule == StreamRule::siamese) return siamese_backward(dx, g, dy, x, saved, p, F, rows);
   std::vector<Number> ds(dy, dy + p.streams.S * N * C);
   Coefficients<Number> dk{p.streams.S, N, C};
   norm_backward(ds.data(), g.branch.norm_sum, dy, saved.s.data(), saved.sum, p.branch.norm_sum, N, C);

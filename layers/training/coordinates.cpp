@@ -17,13 +17,14 @@ struct BranchView {
   const float* bypass;  // what else is added; null if nothing
 };
 
-// f = (s − skip·base − bypass) / out_scale, if it was not kept.
+// f = (s − skip·base − bypass) / (out_scale·first_write), if it was not kept.
 std::vector<float> output_of(const BranchView& view, const BranchSaved& saved, const Branch& p, size_t n) {
   if (saved.f) return {saved.f, saved.f + n};
   const float* s = saved.before_sum();
+  const float scale = p.out_scale * p.streams.first_write;
   std::vector<float> f(n);
   for (size_t i = 0; i < n; ++i)
-    f[i] = (s[i] - p.streams.skip * view.base[i] - (view.bypass ? view.bypass[i] : 0)) / p.out_scale;
+    f[i] = (s[i] - p.streams.skip * view.base[i] - (view.bypass ? view.bypass[i] : 0)) / scale;
   return f;
 }
 

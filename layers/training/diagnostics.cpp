@@ -220,6 +220,7 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
   if (p.gain.present()) added = distribution(n, gained(saved.f, p.gain, n / v.N));
   else if (mixes) added = distribution_of(saved.f, n);
   else added = distribution(n, difference(s, p.streams.skip, v.base, v.bypass));
+  const double written = added.rms / static_cast<double>(p.streams.first_write);
   if (p.norm_in.present()) {
     Distribution after = distribution_of(saved.u, n);
     after.rms /= static_cast<double>(p.in_scale);
@@ -233,8 +234,11 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
   if (p.norm_out.present()) norm(v.layer, v.name + ".norm_out", distribution_of(saved.f, n), added);
   if (p.norm_sum.present()) norm(v.layer, v.name + ".norm_sum", distribution_of(s, n), distribution_of(saved.y, n));
   const double skipped = static_cast<double>(*config().skip_scale) * in.rms;
-  add(v.layer, v.name, "branch_ratio", skipped > 0 ? added.rms / skipped : NAN);
+  add(v.layer, v.name, "branch_ratio", skipped > 0 ? written / skipped : NAN);
   if (mixes) mixing(v, saved, p);
+  if (p.streams.rule == StreamRule::siamese)  // h = x[0] + norm(x[1])
+    norm(v.layer, v.name + ".streams.second_norm", distribution_of(v.x + n, n),
+         distribution(n, difference(saved.streams.h, 1, v.x)));
 }
 
 // The mean over tokens of the largest Σ |carry| into a stream (a bound on forward's growth) and out of one (on
@@ -354,6 +358,10 @@ void PassStatistics::outside(const StackActivations& a, const float* y, const Ba
   const size_t n = static_cast<size_t>(N) * config().channels;
   if (p.embedding_norm.present())
     norm(kOutside, "embedding.norm", distribution_of(a.embedded, n), distribution_of(a.x, n));
+  if (p.first_norm.present())
+    norm(kOutside, "streams.first_norm", distribution_of(a.x, n), distribution_of(a.streams, n));
+  if (p.second_norm.present())
+    norm(kOutside, "streams.second_norm", distribution_of(y + n, n), distribution(n, difference(a.end.sum, 1, y)));
   if (!p.final_norm.present()) return;
   const Distribution after = a.end.rule == StreamRule::dual ? distribution(n, difference(a.end.h, 1, y))
                                                             : distribution_of(a.end.h, n);

@@ -16,8 +16,8 @@
 //                   and ReZero's gains too (part ...scale)
 //                   alpha, shift   of DyT and Derf
 //   gpas            gate           g of GPAS
-//   attention, ffn  branch_ratio   rms(what the branch adds) / rms(skip·x); for mixed streams rms(f) / rms(skip·h),
-//                                  h what the branch reads
+//   attention, ffn  branch_ratio   rms(what the branch adds) / rms(skip·x); for mixed streams and SiameseNorm
+//                                  rms(f) / rms(skip·h), h what the branch reads
 //   ... .streams    carry_in, carry_out: mean over tokens of the largest Σ |carry| into a stream, and out of one: the
 //                                  gains of mHC's fig. 3 (Xie et al. 2025, arXiv 2512.24880)
 //   attention       entropy        mean over rows and heads of −Σⱼ P[t,j] log P[t,j] / log t, t ≥ 2 the number of keys

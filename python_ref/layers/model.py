@@ -21,8 +21,11 @@ def table_of_stack(c):
         rows += embedding.declare("embedding.token_type", c.token_types, c.channels)
     if c.embedding_norm:
         rows += norm.declare("embedding.norm", c.channels, c)
+    rule = residual.PLACEMENTS[c.placement].streams
+    rows += streams.declare_first(c, rule)
     for layer in range(c.layers):
         rows += block.declare(f"block.{layer}", c)
+    rows += streams.declare_last(c, rule)
     if c.final_norm:
         rows += norm.declare("final_norm", c.channels, c)
     return rows
@@ -56,10 +59,10 @@ def stack(p, c, tokens, memory=None):
     if c.embedding_norm:
         x = norm.apply(p, c, "embedding.norm", x)
     rule, carried = residual.PLACEMENTS[c.placement].streams, {"x": x, "memory": memory}
-    x = streams.enter(c, rule, x)
+    x = streams.enter(p, c, rule, x)
     for layer in range(c.layers):
         x = block.apply(p, c, f"block.{layer}", x, carried)
-    return streams.leave(rule, x, lambda z: norm.apply(p, c, "final_norm", z) if c.final_norm else z)
+    return streams.leave(p, c, rule, x, lambda z: norm.apply(p, c, "final_norm", z) if c.final_norm else z)
 
 
 def encode(p, c):

@@ -1,7 +1,9 @@
-"""Several residual streams: hyper-connections, mHC and ResiDual, each as its paper writes it.
+"""Several residual streams: hyper-connections, mHC, ResiDual and SiameseNorm, each as its paper writes it.
 
 h (B,T,S,C) are the streams. F is the branch with its norm before it.
 """
+
+import math
 
 import torch
 
@@ -15,7 +17,7 @@ def see_carry(name, carry):
 
 
 def count(c, rule):
-    return {"": 1, "dual": 2}.get(rule, c.streams)
+    return {"": 1, "dual": 2, "siamese": 2}.get(rule, c.streams)
 
 
 def declare(name, c, rule):
@@ -23,6 +25,8 @@ def declare(name, c, rule):
     if rule == "mhc":
         M = S * (S + 2)
         return [(f"{name}.weight", (M, S * C)), (f"{name}.bias", (M,)), (f"{name}.scale", (3,))]
+    if rule == "siamese":
+        return norm.declare(f"{name}.second_norm", C, c)
     if rule not in ("hyper", "static"):
         return []
     rows = [(f"{name}.read", (S,)), (f"{name}.carry", (S * S,)), (f"{name}.write", (S,))]
@@ -129,13 +133,34 @@ def dual(c, h, F, norm_sum):
     return torch.stack([norm_sum(c.skip_scale * x + f), c.skip_scale * res + f], 2)
 
 
-def enter(c, rule, x):
-    """Each stream starts as a copy."""
+def siamese(p, c, name, h, F, norm_sum, l):
+    """Li et al. 2026, arXiv 2602.08064, and Block of the authors' deit-model-siamesenorm.py. Their branch begins with
+    the norm of the first stream; here that is norm_sum, the end of the branch before it."""
+    x, y = h[..., 0, :], h[..., 1, :]
+    z = F(x + norm.apply(p, c, f"{name}.second_norm", y))
+    return torch.stack([norm_sum(c.skip_scale * x + z / math.sqrt(2 * l)), c.skip_scale * y + z], 2)
+
+
+def declare_first(c, rule):
+    return norm.declare("streams.first_norm", c.channels, c) if rule == "siamese" else []
+
+
+def declare_last(c, rule):
+    return norm.declare("streams.second_norm", c.channels, c) if rule == "siamese" else []
+
+
+def enter(p, c, rule, x):
+    """Each stream starts as a copy. The first of SiameseNorm goes through the norm of the first branch."""
+    if rule == "siamese":
+        return torch.stack([norm.apply(p, c, "streams.first_norm", x), x], 2)
     return x[:, :, None].expand(-1, -1, count(c, rule), -1) if rule else x
 
 
-def leave(rule, h, final_norm):
-    """The sum of the streams, normalized; of ResiDual the first stream plus the norm of the second."""
+def leave(p, c, rule, h, final_norm):
+    """The sum of the streams, normalized; of ResiDual the first stream plus the norm of the second, of SiameseNorm the
+    norm of such a sum."""
+    if rule == "siamese":
+        return final_norm(h[..., 0, :] + norm.apply(p, c, "streams.second_norm", h[..., 1, :]))
     if rule == "dual":
         return h[..., 0, :] + final_norm(h[..., 1, :])
     return final_norm(h.sum(2) if rule else h)
