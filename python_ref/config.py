@@ -92,6 +92,8 @@ class Config:
     stream_mix: bool = False  # x ← a·x + b·x0 before each block
     skip_scale: Optional[float] = None  # α; None: the default of the placement
     branch_scale: Optional[float] = None  # factor on what a branch adds; None: as the parametrization says
+    branch_warmup: str = "none"  # none | prores | branchnorm
+    branch_warmup_steps: int = 0
     parametrization: str = "sp"  # sp | mup | completep
     base_channels: int = 0
     base_layers: int = 0

@@ -729,6 +729,17 @@ MODELS = {
         ("completep", "layerscale-moe", TINY_LLAMA | LLAMA_LIKE | {"placement": "layerscale", "experts": 3}
          | {"attention-sinks": True, "head-scale": True}),
     ]
+} | {  # branches whose factor grows
+    f"warmup-{name}": options | {"branch-warmup-steps": 2}
+    for name, options in {
+        "prores": TINY_LLAMA | LLAMA_LIKE | {"placement": "pre", "branch-warmup": "prores"},
+        "prores-scaled": TINY_GPT | {"placement": "sandwich", "branch-warmup": "prores", "branch-scale": 0.5}
+        | {"block": "parallel"},
+        "branchnorm": TINY_GPT | {"placement": "post", "branch-warmup": "branchnorm"},
+        "streams": TINY_GPT | {"placement": "resi-dual", "branch-warmup": "prores"},
+        "completep": TINY_GPT | {"placement": "pre", "branch-warmup": "prores", "layers": 4, "base-layers": 2}
+        | {"parametrization": "completep", "base-channels": TINY_GPT["channels"]},
+    }.items()
 } | {
     f"wired-{name}": WIRED | options
     for name, options in {
@@ -867,6 +878,10 @@ PAIRS = {  # options, rows
         PAIRS_GPT | {"placement": "pre", "lora": 2, "lora-alpha": 3.0, "lora-on": "q,k,v,o,up,down"},
         PADDED,
     ),
+    "prores": (
+        PAIRS_GPT | {"placement": "post", "encoder-layers": 3, "branch-warmup": "prores", "branch-warmup-steps": 2},
+        PADDED,
+    ),
     "experts": (
         PAIRS_LLAMA | {"placement": "pre", "experts": 4, "experts-per-token": 2, "router-loss": 0.1}, PACKED,
     ),
@@ -926,7 +941,7 @@ def start(rnd, c, name, shape):
         return 0.3 * rnd.standard_normal(shape)
     if name.endswith(".running_var"):
         return np.exp(0.5 * rnd.standard_normal(shape))
-    if name.endswith((".own", ".first", ".gate")):
+    if name.endswith((".own", ".first", ".gate", ".branch_warmup")):
         return 0.7 + 0.2 * rnd.standard_normal(shape)
     if name.endswith(".sinks"):
         return 0.5 + 0.3 * rnd.standard_normal(shape)
@@ -958,25 +973,32 @@ def trains(c, name):
 
 
 def ten_steps(c, values, batches, adam, dtype=torch.float64):
-    """-> losses, gradient norms, and the gradients of step 0 with their uncancelled terms."""
+    """-> losses, gradient norms, the gradients of a pass on the first batch with their uncancelled terms, and its loss.
+
+    The factors of a warm-up are those in `values` in that pass, and those of the step in the others.
+    """
     p = Parameters(
         {n: torch.tensor(v, dtype=dtype, requires_grad=trains(c, n)) for n, v in values.items()}
     )
     decays = adam["weight-decay"], adam.get("norm-decay", 0.0), adam.get("norm-decay-out", 0.0)
     adamw = optimizer.adamw_of(p, c, adam["lr"], adam["beta1"], adam["beta2"], adam["eps"], *decays)
     losses, norms = [], []
-    for step, batch in enumerate(batches):
-        p.terms = {} if step == 0 else None
+
+    def run(batch):
         adamw.zero_grad()
         loss = batch.loss(p, c)
         (loss + sum(p.losses)).backward()
-        if step == 0:
-            first = {name: t.grad.clone() for name, t in p.trained().items()}
-            terms = p.terms
-        losses.append(loss.item())
+        return loss.item()
+
+    p.terms = {}
+    first_loss, terms, p.terms = run(batches[0]), p.terms, None
+    first = {name: t.grad.clone() for name, t in p.trained().items()}
+    for step, batch in enumerate(batches):
+        residual.set_warmups(p, c, step)
+        losses.append(run(batch))
         norms.append(optimizer.clip(p.trained().values(), adam["clip"]))
         adamw.step()
-    return losses, norms, first, terms
+    return losses, norms, first, terms, first_loss
 
 
 def ten_passes(c, values, batches):
@@ -1071,7 +1093,7 @@ def write_model(out, folder, name, options, draw_batches):
         case = Case(out, folder, name, draw)
         values = {n: start(case.random, c, n, shape).astype(np.float32) for n, shape in model.table(c)}
         arrays, batches = draw_batches(case, c)
-        losses, norms, grads, terms = ten_steps(c, values, batches, adam)
+        losses, norms, grads, terms, loss = ten_steps(c, values, batches, adam)
         zero = [n for n in values if is_zero(c, n)]
         in_float32, *rounded = ten_steps(c, values, batches, adam, torch.float32)
         if well_conditioned(grads, norms, terms, zero, rounded):
@@ -1091,7 +1113,7 @@ def write_model(out, folder, name, options, draw_batches):
     reasons += [BATCHNORM_ZERO_REASON] * any(not n.endswith(KEY_BIASES) for n in zero)
     skips = {"skip": c.skip_scale} | ({"encoder-skip": c.encoder.skip_scale} if c.encoder else {})
     about = {"config": options} | skips | {
-        "tensors": rows, "zero": zero, "zero-reason": "; ".join(reasons), "loss": losses[0], "adam": adam,
+        "tensors": rows, "zero": zero, "zero-reason": "; ".join(reasons), "loss": loss, "adam": adam,
         "losses": losses, "grad-norms": norms,
     }  # fmt: skip
     if c.norm == "batchnorm":

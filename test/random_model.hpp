@@ -28,11 +28,12 @@ inline const float* tensor_of(const Model& model, const std::string& name) {
 // Gains 1 ± .3, biases ± .1, and matrices and alphas large enough that attention is far from uniform. An alpha of ½
 // would halve the input of DyT and Derf: after several of them, the values of all keys are nearly the same, and the
 // gradients of queries and keys are little more than rounding errors. The skip path's factor enlarges the input of
-// norm_sum, and would saturate them. A gate of GPAS of .7 halves the stream.
+// norm_sum, and would saturate them. A gate of GPAS of .7 halves the stream. Factors of a warm-up are near .7, too.
 inline void randomize(Model& model) {
   for (const TensorSpec& spec : model.table) {
     const bool matrix = spec.shape.size() > 1, scale = spec.name.ends_with(".scale.gain");  // a scale may start at 0
-    const bool alpha = spec.name.ends_with(".alpha"), gate = spec.name.ends_with(".gpas.gate");
+    const bool alpha = spec.name.ends_with(".alpha"),
+               gate = spec.name.ends_with(".gpas.gate") || spec.name.ends_with(".branch_warmup");
     const float reads = spec.name.ends_with(".norm_sum.alpha") ? float(*model.config.skip_scale) : 1;
     const float mean = matrix ? 0 : scale ? 1 : alpha ? .8f / reads : gate ? .7f : spec.start.mean;
     const float vector = mean != 0 ? .3f * mean : .1f;

@@ -90,6 +90,15 @@ inline std::vector<Wiring> wirings() {
          c.branch_scale = 2, c.embedding_norm = true;
        }},
       {"scaled gain", [](Config& c) { c.placement = "layerscale", c.branch_scale = .5f, c.layer_scale_init = 2; }},
+      {"branches that grow",
+       [](Config& c) { c.branch_warmup = BranchWarmup::prores, c.branch_warmup_steps = 9, c.branch_scale = .5f; }},
+      {"parallel branches that grow",
+       [](Config& c) {
+         c.placement = "layerscale", c.block = BlockForm::parallel, c.branch_warmup = BranchWarmup::prores;
+         c.branch_warmup_steps = 9, c.layer_scale_init = 2;
+       }},
+      {"streams of branches that grow",
+       [](Config& c) { c.placement = "hyper", c.branch_warmup = BranchWarmup::branchnorm, c.branch_warmup_steps = 9; }},
       {"scaled streams", [](Config& c) { c.placement = "hyper", c.branch_scale = .5f, c.norm_gain = false; }},
       {"scaled dual stream", [](Config& c) { c.placement = "resi-dual", c.branch_scale = .5f, c.dropout = .2f; }},
       {"scaled siamese streams",

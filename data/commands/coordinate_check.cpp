@@ -75,6 +75,9 @@ TrainOptions sized(TrainOptions o, const Axis& axis, int size, const std::vector
   axis.set(c, size);
   set_vocabulary(c, vocabulary);
   c = resolved(c);
+  if (c.branch_warmup != BranchWarmup::none)
+    throw std::invalid_argument("--widths and --depths compare the first steps, in which --branch-warmup takes the "
+                                "branches out: leave it out");
   return o;
 }
 

@@ -13,6 +13,7 @@
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/text/pairs.hpp"
+#include "layers/training/branch_factors.hpp"
 
 namespace fs = std::filesystem;
 
@@ -70,6 +71,17 @@ void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {
   trained.model = merged(std::move(trained.model));
 }
 
+// A ramp that has ended is a factor of 1, which other programs do not need to know.
+void drop_branch_warmup(TrainedModel& trained, const std::string& checkpoint) {
+  const Config& c = trained.model.config;
+  if (c.branch_warmup == BranchWarmup::none) return;
+  if (!branch_warmup_ended(trained.model))
+    throw std::invalid_argument(checkpoint + " is at step " + std::to_string(trained.header.step) +
+                                ", where factors of --branch-warmup are below 1, which no other program knows: " +
+                                "train it on with --resume");
+  trained.model = without_branch_warmup(trained.model);
+}
+
 // Returns the tokenizer with the token that `sample` puts before a prompt as its begin(), or without begin().
 Tokenizer exported_tokenizer(const CheckpointHeader& header) {
   const Tokenizer& tokenizer = header.tokenizer;
@@ -106,6 +118,7 @@ void run_export(const ExportOptions& options) {
   const Format& format = find_format(options.to);
   TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
   if (options.lora_merge) merge_adapters(trained, options.checkpoint);
+  drop_branch_warmup(trained, options.checkpoint);
   if (trained.model.config.lora_rank > 0 && !format.adapters)
     throw std::invalid_argument("--to " + options.to + " has no adapters: add --lora-merge");
   const Tokenizer tokenizer = exported_tokenizer(trained.header);

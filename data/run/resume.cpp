@@ -102,6 +102,9 @@ std::string with_choices(const std::string& settings, const Command& command, Tr
 Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   const std::string& from = command.train.init_from;
   header = read_checkpoint_header(find_checkpoint(from));
+  if (header.options.config.branch_warmup != BranchWarmup::none)
+    throw std::invalid_argument(from + " was trained with --branch-warmup, whose factors would start at 0 again: " +
+                                "export it with --to hf, and start from that folder");
   const std::string& tokenizer = header.options.tokenizer;
   std::string model = without_derived(model_to_toml(header.options), command) + "tokenizer = " + toml(tokenizer) +
                       "\ndocument-separator = " + toml(header.options.separator) + "\n";

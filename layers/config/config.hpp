@@ -38,6 +38,8 @@ constexpr bool has_sources(Objective o) { return o == Objective::pairs || o == O
 enum class Attending { objective, causal, bidirectional };
 enum class Pooler { none, dense, next_sentence };  // what BERT has in addition, kept for other programs
 enum class LearnedGain { none, channel, block };  // on a branch's output: one per channel, or one per block
+// Factors on what branches add, which grow from 0 to 1 with the steps of training (layers/residual/branch_warmup.hpp).
+enum class BranchWarmup { none, prores, branchnorm };
 enum class BlockForm { sequential, parallel, parallel_shared };
 enum class QkNormKind { none, head, full, qkv };
 enum class OutputGate { none, headwise, elementwise };  // on attention's output, before o
@@ -83,6 +85,8 @@ inline constexpr Named<InitChoice> kInitChoices[] = {
     {InitChoice::placement, "placement"}, {InitChoice::gpt2, "gpt2"}, {InitChoice::xavier, "xavier"}};
 inline constexpr Named<Parametrization> kParametrizations[] = {
     {Parametrization::sp, "sp"}, {Parametrization::mup, "mup"}, {Parametrization::completep, "completep"}};
+inline constexpr Named<BranchWarmup> kBranchWarmups[] = {
+    {BranchWarmup::none, "none"}, {BranchWarmup::prores, "prores"}, {BranchWarmup::branchnorm, "branchnorm"}};
 inline constexpr Named<BlockForm> kBlockForms[] = {{BlockForm::sequential, "sequential"},
                                                   {BlockForm::parallel, "parallel"},
                                                   {BlockForm::parallel_shared, "parallel-shared"}};
@@ -196,6 +200,8 @@ struct Config {
   std::optional<double> init_gain;    // β on v, o and the FFN; open: as the initialization says
   std::optional<double> skip_scale;   // α; open: as the placement says
   std::optional<double> branch_scale;  // factor on what a branch adds to the stream; open: as the parametrization says
+  BranchWarmup branch_warmup = BranchWarmup::none;
+  int branch_warmup_steps = 0;  // T of the first block
   std::optional<double> layer_scale_init;  // initial value of LayerScale's gains; open: by depth
   Parametrization parametrization = Parametrization::sp;
   int base_channels = 0, base_layers = 0;  // the sizes at which mup and completep are sp

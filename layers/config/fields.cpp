@@ -97,6 +97,8 @@ constexpr Need<Config> kEarly = {.met = [](const Config& c) {
 constexpr Need<Config> kLayerScale = {
     .met = [](const Config& c) { return placement_row(c.placement).gain == LearnedGain::channel; },
     .otherwise = "with {placement=}"};
+constexpr Need<Config> kRamps = {.met = [](const Config& c) { return c.branch_warmup != BranchWarmup::none; },
+                                 .otherwise = "without {branch-warmup}"};
 constexpr Need<Config> kPointwise = {
     .met = [](const Config& c) {
       return std::ranges::any_of(norms_in(c), [](const NormChoice& norm) {
@@ -338,6 +340,10 @@ std::vector<Field> initialization() {
        .high = 1e3, .follows = "placement"},
       {.name = "branch-scale", .help = "factor on each branch's output (default: as {parametrization})",
        .member = &Config::branch_scale, .low = 1e-6, .high = 1e3},
+      {.name = "branch-warmup", .help = "factor on branches that grows with the steps to 1",
+       .member = kChoice<&Config::branch_warmup, kBranchWarmups>, .exported = kNotExported},
+      {.name = "branch-warmup-steps", .help = "steps of that growth (prores: times the block's number)",
+       .member = &Config::branch_warmup_steps, .high = 1 << 30, .exported = kNotExported, .needs = {kRamps}},
       {.name = "layer-scale-init", .help = "initial LayerScale gain (default: by depth)",
        .member = &Config::layer_scale_init, .high = 1e3, .exported = kNotExported, .needs = {kLayerScale},
        .follows = "placement", .initial = true},

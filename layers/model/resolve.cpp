@@ -153,6 +153,10 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) { return c.parametrization != Parametrization::sp && c.projects(); },
        "{parametrization} has no rule for an embedding narrower than the stream: leave it out, or "
        "{embedding-channels}"},
+      {[](const Config& c) { return c.branch_warmup != BranchWarmup::none && c.branch_warmup_steps == 0; },
+       "{branch-warmup} needs {branch-warmup-steps}, the steps in which the factor of the first block grows: set it"},
+      {[](const Config& c) { return c.branch_warmup != BranchWarmup::none && c.placement_row->bypass; },
+       "{branch-warmup} has no rule for the second skip path of {placement} b2t: choose another {placement}"},
       {[](const Config& c) { return c.head_transform && c.gated(); },
        "{head-transform} needs an {activation} without a gate, such as gelu: choose one"},
   };

@@ -19,7 +19,7 @@ void declare_branch_inner(Branch& branch, Layout& layout, const Config& config, 
 void declare_branch_out(Branch& branch, Layout& layout, const Config& config, const std::string& name, int layer) {
   const Placement& row = placement_at(config, layer, name);
   const int C = config.channels;
-  branch.out_scale = static_cast<float>(*config.branch_scale);
+  branch.branch_scale = static_cast<float>(*config.branch_scale);
   if (row.norm_out) branch.norm_out = declare_norm(layout, config, name + ".norm_out", C);
   if (row.norm_sum) branch.norm_sum = declare_norm(layout, config, name + ".norm_sum", C);
   if (row.gain == LearnedGain::channel)
@@ -36,6 +36,8 @@ void declare_shared(std::initializer_list<Branch*> branches, Layout& layout, con
     const Gpas gpas = declare_gpas(layout);
     for (Branch* branch : branches) branch->gpas = gpas;
   }
+  const float* warmup = declare_branch_warmup(layout, config);
+  for (Branch* branch : branches) branch->warmup = warmup;
 }
 
 BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
@@ -91,7 +93,7 @@ const float* branch_out(float* normed, const BranchSaved& saved, float* f, const
   if (p.gain.present()) gain_forward(normed, f, p.gain, N, C);
   else norm_forward(normed, saved.out, f, p.norm_out, N, C, training);
   float* o = p.gain.present() || p.norm_out.present() ? normed : f;
-  scale_rows(o, p.out_scale, N, C);
+  scale_rows(o, p.out_scale(), N, C);
   return o;
 }
 
@@ -115,9 +117,9 @@ void branch_sum_backward(float* d, float* db, const Branch& g, const BranchSaved
 const float* branch_out_backward(float* df, const Branch& g, const float* d, const BranchSaved& saved, const Branch& p,
                                  const StreamRows& rows) {
   const int N = rows.N, C = rows.C;
-  if (p.out_scale != 1) {
+  if (p.out_scale() != 1) {
     if (d != df) copy_rows(df, d, N, C);
-    scale_rows(df, p.out_scale, N, C);  // o = out_scale·...
+    scale_rows(df, p.out_scale(), N, C);  // o = out_scale·...
     d = df;
   }
   if (p.gain.present()) return gain_backward(df, g.gain, d, saved.f, p.gain, N, C);  // o = out_scale·λ ⊙ f

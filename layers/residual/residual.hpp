@@ -34,6 +34,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "branch_warmup.hpp"
 #include "gain.hpp"
 #include "gpas.hpp"
 #include "layers/config/placements.hpp"
@@ -46,8 +47,11 @@ struct Branch {
   Gain gain;        // λ
   Gpas gpas;        // g
   Streams streams;  // skip, and how several streams are mixed; the functions below do not use it
-  float in_scale = 1, out_scale = 1;
+  float in_scale = 1, branch_scale = 1;
+  const float* warmup = nullptr;  // a further factor on what the branch adds, if there is one
   bool bypass = false;
+
+  float out_scale() const { return warmup ? branch_scale * *warmup : branch_scale; }
 };
 
 struct BranchSaved {
@@ -73,7 +77,8 @@ void declare_branch_out(Branch& branch, Layout& layout, const Config& config, co
 BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std::string& name, int layer, int N,
                                  int inner_width, bool enters = true, int inner_rows = 0);
 
-// Declares what the branches of block `layer` share, if the placement has it: ReZero's λ, the gate of GPAS.
+// Declares what the branches of block `layer` share, if the placement has it: ReZero's λ, the gate of GPAS,
+// the factor of a warm-up.
 void declare_shared(std::initializer_list<Branch*> branches, Layout& layout, const Config& config, int layer);
 
 // True if backward needs f: the branch has a norm_out, a gain or mixed streams.

@@ -35,7 +35,7 @@ struct Parameters {
   }
   Branch<Number> branch(const ::Branch& b) {
     const Gain<Number> gain = {at(b.gain.weight), b.gain.single};
-    return {norm(b.norm_in), norm(b.norm_out), norm(b.norm_sum), gain, b.streams.skip, b.in_scale, b.out_scale};
+    return {norm(b.norm_in), norm(b.norm_out), norm(b.norm_sum), gain, b.streams.skip, b.in_scale, b.out_scale()};
   }
   Gpas<Number> gpas(const ::Gpas& g) { return {at(g.gate)}; }
   Mix<Number> mix(const ::Mix& m) { return {at(m.own), at(m.first), m.constant}; }
@@ -612,13 +612,13 @@ struct Block {
     middle = after_attention;
     if (crosses) one_forward(middle.data(), saved_cross, mixed_cross, after_attention.data(), block.cross, cross);
     if (!block.ffn.bypass) return one_forward(y, saved.second, mixed_ffn, middle.data(), block.ffn, ffn);
-    Bypass<Number> bypass{ffn, block.ffn.out_scale, x};
+    Bypass<Number> bypass{ffn, block.ffn.out_scale(), x};
     one_forward(y, saved.second, mixed_ffn, middle.data(), block.ffn, bypass);
   }
   void branches_backward(Number* dx, const Number* dy, const Number* x) {
     if (parallel) return parallel_backward(dx, branches(pass.g), dy, x, saved, branches(pass.p), functions(), rows);
     std::vector<Number> dmiddle(size), dafter(size), db(N * C);
-    Bypass<Number> bypass{ffn, block.ffn.out_scale, x, db.data()};
+    Bypass<Number> bypass{ffn, block.ffn.out_scale(), x, db.data()};
     if (block.ffn.bypass)
       one_backward(dmiddle.data(), dy, middle.data(), saved.second, mixed_ffn, block.ffn, bypass);
     else one_backward(dmiddle.data(), dy, middle.data(), saved.second, mixed_ffn, block.ffn, ffn);

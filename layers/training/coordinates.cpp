@@ -21,7 +21,7 @@ struct BranchView {
 std::vector<float> output_of(const BranchView& view, const BranchSaved& saved, const Branch& p, size_t n) {
   if (saved.f) return {saved.f, saved.f + n};
   const float* s = saved.before_sum();
-  const float scale = p.out_scale * p.streams.first_write;
+  const float scale = p.out_scale() * p.streams.first_write;
   std::vector<float> f(n);
   for (size_t i = 0; i < n; ++i)
     f[i] = (s[i] - p.streams.skip * view.base[i] - (view.bypass ? view.bypass[i] : 0)) / scale;

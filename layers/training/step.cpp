@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "branch_factors.hpp"
 #include "lane_sums.hpp"
 #include "layers/moe/router.hpp"
 #include "running_statistics.hpp"
@@ -58,6 +59,7 @@ void move_router_bias(TrainingState& s) {
 StepResult training_step(TrainingState& s, const MicroBatches& batches, const StepOptions& o, int64_t step, double lr,
                          StepObserver* observer) {
   std::ranges::fill(s.model.load, 0.);
+  set_branch_factors(s.model, step);
   const double nats = add_micro_batches(s, batches, o, step, observer);
   const double norm = norm_of_gradient(s);
   require_finite(s, norm, step);
@@ -69,6 +71,7 @@ StepResult training_step(TrainingState& s, const MicroBatches& batches, const St
   if (!s.functions.optimizers.empty()) {
     update_weights(s, o, step, lr, factor);
     move_router_bias(s);
+    set_branch_factors(s.model, step + 1);
   }
   if (observer) observer->after_update();
   return {nats / static_cast<double>(batches.targets), norm, factor < 1, batches.targets};

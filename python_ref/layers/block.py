@@ -25,7 +25,8 @@ def declare(name, c):
     rows += residual.declare(f"{name}.ffn", c, declare_ffn(f"{name}.ffn", c), c.block != "parallel-shared")
     placement = residual.PLACEMENTS[c.placement]
     rows += [(f"{name}.scale.gain", (1,))] * (placement.gain == "block")
-    return rows + [(f"{name}.gpas.gate", (1,))] * placement.gpas
+    rows += [(f"{name}.gpas.gate", (1,))] * placement.gpas
+    return rows + [(f"{name}.branch_warmup", (1,))] * (c.branch_warmup != "none")
 
 
 def ffn(p, c, name, x):

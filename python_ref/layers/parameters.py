@@ -39,8 +39,8 @@ class Parameters(dict):
 
     @staticmethod
     def trains(name):
-        """Whether the optimizer changes it. It does not change the running statistics of BatchNorm."""
-        return not name.endswith((".running_mean", ".running_var"))
+        """Whether the optimizer changes it, and not the forward pass of BatchNorm or the number of steps."""
+        return not name.endswith((".running_mean", ".running_var", ".branch_warmup"))
 
     def trained(self):
         return {name: tensor for name, tensor in self.items() if tensor.requires_grad}

@@ -196,6 +196,20 @@ def inner(p, c, name, z):
     return norm.apply(p, c, f"{name}.norm_inner", z) if "norm_inner" in at(c, name).norms else z
 
 
+def warmup(c, layer, updates):
+    """The factor on the branches of a block. Chen et al. 2026 (ProRes), arXiv 2603.05369: min(t/(T·l), 1); Liu et al.
+    2023 (BranchNorm), arXiv 2305.02790: min(t/T, 1)."""
+    number = 1 + parametrization.base_layer(c, layer) if c.branch_warmup == "prores" else 1
+    return min(updates / (c.branch_warmup_steps * number), 1)
+
+
+def set_warmups(p, c, updates):
+    for name in p:
+        if name.endswith(".branch_warmup"):
+            stack = c.encoder if name.startswith("encoder.") else c
+            p[name].data.fill_(warmup(stack, int(name.split(".")[-2]), updates))
+
+
 def scale_stream(p, name, s):
     """GPAS: the gradient of s is that of the result."""
     silu = torch.nn.functional.silu(p[name])
@@ -210,12 +224,15 @@ def scale_stream(p, name, s):
 
 
 def apply(p, c, name, x, branch, bottom=None):
-    """`bottom`, the input of the block, joins the sum under b2t. The branch scale multiplies what the branch adds."""
+    """`bottom`, the input of the block, joins the sum under b2t. The branch scale multiplies what the branch adds, and
+    so does the factor of a warm-up."""
     placement = at(c, name)
+    block = name.rpartition(".")[0]
+    branch_scale = c.branch_scale * (p[f"{block}.branch_warmup"] if c.branch_warmup != "none" else 1)
     ends_in = "norm_out" if "norm_out" in placement.norms else "gain" if placement.gain else "branch"
 
     def scaled(part, z):
-        return c.branch_scale * z if part == ends_in else z
+        return branch_scale * z if part == ends_in else z
 
     def F(u):
         return scaled("branch", branch(u))
@@ -245,4 +262,4 @@ def apply(p, c, name, x, branch, bottom=None):
         mix = streams.mhc if rule == "mhc" else lambda *rest: streams.hyper(*rest, rule)
         return mix(p, c, f"{name}.streams", x, lambda u: F(n("norm_in", u)))
     y = placement.formula(x, F, n, c.skip_scale, 1 + block_of_base(c, name), g)
-    return scale_stream(p, f"{name.rpartition('.')[0]}.gpas.gate", y) if placement.gpas else y
+    return scale_stream(p, f"{block}.gpas.gate", y) if placement.gpas else y

@@ -1,0 +1,13 @@
+#pragma once
+// The factors of --branch-warmup in a whole model (layers/residual/branch_warmup.hpp).
+
+#include "layers/model/model.hpp"
+
+// Sets the factors of all blocks to those after `updates` updates.
+void set_branch_factors(Model& model, int64_t updates);
+
+// True if all factors are 1, or there are none.
+bool branch_warmup_ended(const Model& model);
+
+// Returns the same model without a warm-up that has ended. Its weights have the same bits.
+Model without_branch_warmup(const Model& model);
