@@ -65,17 +65,15 @@ beside_done() {
 # Under the sanitizers: parsing, files, training runs and each layer. The rest of the tests run the same code longer.
 sanitized='~[slow]~[long]~[nightly]~[recompute]~[pages]~[textbook]~[equivalence]~[huggingface]~[compare]'
 sanitized+='~[diagnostics]~[model]~[simd]~[cost]~[block]~[presets]~[sampling]~[end]~[resume]~[words]~[corpus]~[rooms]'
-sanitized+='~*comparison*'  # last: a name ends at the next bracket only
+sanitized+='~[coordinates]~*comparison*'  # last: a name ends at the next bracket only
 
 # processor_has MACRO: does the compiler define it for this processor?
 processor_has() { ${CXX:-c++} -march=native -dM -E -x c++ /dev/null 2>/dev/null | grep " $1 " >/dev/null; }
 
-# other_processors WORDS...: the tests, for the kinds of x86 processor that this one is not, but can run. The words are
+# avx2 and sse2 WORDS...: the tests as an x86 processor of this kind runs them, if this one has more. The words are
 # make's: SUITE=kernels. Without them, all tests run.
-other_processors() {
-  if processor_has __AVX512F__; then stage "AVX2 alone" make test-elsewhere ON=x86-64-v3 "$@"; fi
-  if processor_has __AVX2__; then stage "SSE2 alone" make test-elsewhere ON=x86-64 "$@"; fi
-}
+avx2() { if processor_has __AVX512F__; then stage "AVX2 alone" make test-elsewhere ON=x86-64-v3 "$@"; fi; }
+sse2() { if processor_has __AVX2__; then stage "SSE2 alone" make test-elsewhere ON=x86-64 "$@"; fi; }
 
 # without_amx WORDS...: the tests as a processor with AVX-512 and bf16 runs them that has no AMX.
 without_amx() {

@@ -454,6 +454,7 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
                            "--placement siamese --norm rmsnorm --norm-in dyt --norm-sum dyt --norm-final dyt",
                            "--placement mix-ln --mix-fraction 0.5 --norm-in dyt --norm-sum derf --norm-decay-out 0.1",
                            "--norm simple-rmsnorm --norm-in rmsnorm --norm-gain-init 0.5",
+                           "--train-only norm --norm-decay 0.1 --cautious-decay",
                            "--train-only norm --optimizer sgd --momentum 0.8", "--init-from r --norm rmsnorm"})
     CHECK_FALSE(contains(warnings(read), "no effect"));
   for (const char* read : {"--optimizer sgd --nesterov", "--optimizer muon --muon-scale spectral --beta2 0.99",

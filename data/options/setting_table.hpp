@@ -116,7 +116,7 @@ class SettingTable {
       row.set = [member, set = s.set](Options& o, const std::string& text) { set(o.*member, text); };
       row.value = [member, value = s.value](const Options& o) { return value(o.*member); };
       for (const Condition<Inner>& need : s.needs)
-        row.needs.push_back({[member, met = need.met](const Options& o) { return !met || met(o.*member); },
+        row.needs.push_back({[member, met = need.met](const Options& o) { return met && met(o.*member); },
                              need.acts_on, need.otherwise, need.of_words});
     }
   }

@@ -44,7 +44,8 @@ struct Setting : Traits {
   bool negatable() const { return flag() && (shown == "on" || open_by_default); }  // --no-NAME differs from the default
 };
 
-// A condition for an option to have an effect: Need, of options of any kind.
+// A condition for an option to have an effect: Need, of options of any kind. It is met if `met` is true of the options,
+// or if `acts_on` is true of a tensor.
 template <class Options>
 struct Condition {
   std::function<bool(const Options&)> met;

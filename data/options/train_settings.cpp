@@ -35,12 +35,15 @@ const TrainNeed kPairs = {[](const TrainOptions& o) { return o.config.objective 
 const TrainNeed kInitializes = {[](const TrainOptions& o) { return o.init_from.empty(); }, nullptr,
                                 "with {init-from}"};
 
-// On tensors that train.
-TrainNeed trains(bool (*has)(const TensorSpec&)) {
-  return {nullptr, [has](const TensorSpec& spec) { return spec.trained && has(spec); },
+// On tensors that train, or by these options.
+TrainNeed trains(bool (*has)(const TensorSpec&), bool (*met)(const TrainOptions&) = nullptr) {
+  return {met, [has](const TensorSpec& spec) { return spec.trained && has(spec); },
           "on the tensors that {lora}, {train-only} and {freeze} leave"};
 }
 bool decays(const TensorSpec& spec) { return spec.decay; }
+bool decays_norms(const TrainOptions& o) {
+  return o.optimizer_options.norm_decay > 0 || o.output_norm_decay.value_or(0) > 0;
+}
 bool is_gain_of_norm(const TensorSpec& spec) { return spec.role == Role::norm_gain; }
 bool is_gain_of_output_norm(const TensorSpec& spec) { return is_gain_of_norm(spec) && is_output_norm(spec.group()); }
 
@@ -93,7 +96,7 @@ void add_fields(TrainTable& t, bool model) {
     s.may_change = f.may_change;
     s.follows = f.follows;
     for (const Need<Config>& need : f.needs)
-      s.needs.push_back({[met = need.met](const TrainOptions& o) { return !met || met(o.config); }, need.acts_on,
+      s.needs.push_back({[met = need.met](const TrainOptions& o) { return met && met(o.config); }, need.acts_on,
                          need.otherwise});
     if (f.initial) s.needs.push_back(kInitializes);
   }
@@ -246,7 +249,7 @@ void describe_optimizer(TrainTable& t) {
            "the same of norms whose output no matrix reads (default: norm-decay)", {},
            {{nullptr, is_gain_of_output_norm, "with {placement=}"}, trains(is_gain_of_output_norm)});
   t.flag("cautious-decay", by(&OptimizerOptions::cautious_decay),
-         "decay only weights that the step moves toward zero", {}, {trains(decays)});
+         "decay only weights that the step moves toward zero", {}, {trains(decays, decays_norms)});
   t.number("beta1", by(&OptimizerOptions::beta1), 0, .999999,
            "beta1 of " + optimizers_where([](const RunOptimizer& row) { return row.reads(&Optimizer::betas); }), {},
            {betas});

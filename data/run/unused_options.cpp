@@ -44,7 +44,8 @@ std::map<std::string, std::string> options_set(const TrainOptions& o) {
   std::optional<std::vector<TensorSpec>> tensors;
   bool fit = true;  // the options, so that there is a table of tensors
   const auto met = [&](const Condition<TrainOptions>& need) {
-    if (!need.acts_on) return need.met(o);
+    if (need.met && need.met(o)) return true;
+    if (!need.acts_on) return false;
     if (!tensors && fit) {
       tensors = tensors_of(o);
       fit = tensors.has_value();

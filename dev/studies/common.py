@@ -57,12 +57,10 @@ def look_of(placement):
 class Tables:
     """The CSV files of a comparison as data frames; see data/compare/README.md."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, before="", names=("summary", "runs", "curves")):
         self.folder = folder
-        self.summary, self.runs, self.curves = map(self.read, ("summary", "runs", "curves"))
-
-    def read(self, name):
-        return pandas.read_csv(self.folder / f"{name}.csv", dtype={"version": str})
+        for name in names:
+            setattr(self, name, pandas.read_csv(folder / f"{before}{name}.csv", dtype={"version": str}))
 
 
 def stored(script, name):
@@ -77,6 +75,8 @@ class Study:
         self.folder = script.parent
         parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--long", action="store_true", help="the longer setting")
+        parser.add_argument("--keep", action="store_true",
+                            help="leave out comparisons whose tables are stored next to the script")
         parser.add_argument("--out", type=Path, help="directory of the runs (default: build/studies/NAME)")
         parser.add_argument("--jobs", type=int, default=2, help="runs at a time, unless times are measured")
         parser.add_argument("--data", type=Path, default=STORIES, help="training text (default: generated stories)")
@@ -142,9 +142,21 @@ class Study:
     def compare(self, label, options, jobs=None, text=None):
         """The tables of a comparison with these options. Pass jobs=1 if times matter. `text` are words that name
         another text than the study's."""
+        if self.args.keep and (kept := self.kept(label, options)):
+            return kept
         tables, note = self.tables_of(label, options, jobs, text)
         self.store(label, [tables], note)
         return tables
+
+    def kept(self, label, options):
+        """The tables of a comparison with these options that are stored next to the script. None if there are none."""
+        note = self.folder / f"{label}.json"
+        stored = json.loads(note.read_text()) if note.exists() else {}
+        if stored.get("options") != " ".join(shlex.split(options)) or not stored["done"]:
+            return None
+        self.seconds += stored["seconds"]
+        self.processor += stored["processor"]
+        return Tables(self.folder, f"{label}-", ("summary", "runs"))
 
     def compare_on(self, bases, label, options, text=None):
         """Runs and curves of a comparison on top of each trained model of `bases`, {seed: directory}. One file next to

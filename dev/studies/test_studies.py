@@ -55,7 +55,7 @@ def said(values, digits, sign=""):
 
 
 def half_width(values):
-    return stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+    return stats.t.ppf(0.975, len(values) - 1) * stats.sem(values) if len(values) > 1 else numpy.nan
 
 
 def final_runs(name):
