@@ -203,7 +203,7 @@ struct QueriesKeys {
       f(n, rope_of(pass.config, layer, end - n), std::vector<size_t>(p.begin() + n, p.begin() + end));
     }
   }
-  QkNorms<Number>::Rows parts(Number* x) const {
+  typename QkNorms<Number>::Rows parts(Number* x) const {
     return {x, x + s.H * s.D, x + (s.H + s.KV) * s.D, s.qkv(), s.qkv(), s.N, s.N};
   }
 
@@ -391,7 +391,7 @@ struct CrossAttention {
   std::vector<Number> q = {}, kv = {}, P = {}, mixed = {};
   const float* sinks = block.cross.sinks;
 
-  QkNorms<Number>::Rows rows(std::vector<Number>& of_q, std::vector<Number>& of_kv) const {
+  typename QkNorms<Number>::Rows rows(std::vector<Number>& of_q, std::vector<Number>& of_kv) const {
     return {of_q.data(), of_kv.data(), &of_kv[kv_width / 2], s.H * s.D, kv_width, s.N, M};
   }
 
