@@ -651,7 +651,8 @@ class Pairs(Exchange):
             for cache in (True, False)
         )  # fmt: skip
         error = max(((a - b).abs().max() / b.abs().max()).item() for a, b in zip(cached, full, strict=True))
-        self.check(f"{name}: logits with a cache", error < 1e-9, f"differ by {error:.1e}")
+        limit = 1e-6 if OLDEST and model.config.model_type == "t5" else 1e-9  # its softmax is in float
+        self.check(f"{name}: logits with a cache", error < limit, f"differ by {error:.1e}")
 
     def compare_arguments(self, name, model):
         """Our class computes the loss of labels, and refuses what it does not know."""
@@ -663,7 +664,11 @@ class Pairs(Exchange):
             logits = model(source, decoder_input_ids=written, new_name=None).logits
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
         self.check(f"{name}: labels", torch.allclose(found.loss, loss, rtol=1e-9), f"{found.loss}, and {loss}")
-        for wrong in {"new_name": 1}, {"output_attentions": True}, {"attention_mask": torch.tensor([[0, 1, 1]] * 2)}:
+        model(source, decoder_input_ids=written, cache_position=torch.arange(3))
+        for wrong in (
+            {"new_name": 1}, {"output_attentions": True}, {"attention_mask": torch.tensor([[0, 1, 1]] * 2)},
+            {"cache_position": torch.arange(1, 4)},
+        ):  # fmt: skip
             try:
                 model(source, decoder_input_ids=written, **wrong)
                 self.check(f"{name}: {wrong}", False, "not refused")
@@ -791,6 +796,7 @@ OLDEST = hf.__version__ == "5.0.0"
 NOT_OLDEST = {"olmo3", "lora-olmo3", "peft-olmo3", "in-olmo3", "peft-phi4-mini", "in-phi4-mini"}
 KEYS_NOT_OLDEST = {(name, "attn_logit_softcapping") for name in ("gemma3", "gemma3-4b")}
 KEYS_NOT_OLDEST |= {(name, "rope_parameters") for name in ("gpt-neox", "pythia", "neox-linear")}
+KEYS_NOT_OLDEST |= {(name, "encoder_layers") for name in ("bart", "mbart", "pegasus")}
 
 MASKED = {
     "bert": "--preset bert --tokenizer bpe:300", "roberta": "--preset roberta --tokenizer bpe:300",

@@ -488,6 +488,12 @@ def refuse(arguments, mask):
         raise ValueError("padding and static caches are not supported: make all rows of a batch equally long")
 
 
+def check_positions(first, length, *given):
+    for positions in given:
+        if positions is not None and not (positions.cpu() == torch.arange(first, first + length)).all():
+            raise ValueError(f"the positions must count from {first}, as the cache holds {first} tokens")
+
+
 def tokens_in(mask):
     """attention_mask (B,S) of sources -> the same as truth values, or null"""
     if mask is None or mask.all():
@@ -540,9 +546,7 @@ class TrainGPT(PreTrainedModel):
         if cache is None and use_cache and self.causal:
             cache = DynamicCache()
         first = 0 if cache is None else cache.get_seq_length()
-        for positions in position_ids, cache_position:
-            if positions is not None and not (positions.cpu() == torch.arange(first, first + input_ids.shape[1])).all():
-                raise ValueError(f"the positions must count from {first}, as the cache holds {first} tokens")
+        check_positions(first, input_ids.shape[1], position_ids, cache_position)
         x = run_stack(self, self.embedding.of(input_ids), first, cache)
         logits = self.head(x, self.embedding.token.weight)
         loss = None
@@ -576,7 +580,8 @@ class TrainGPTForSeq2SeqLM(TrainGPT, GenerationMixin):
 
     def forward(
         self, input_ids=None, attention_mask=None, decoder_input_ids=None, decoder_attention_mask=None,
-        encoder_outputs=None, cache=None, past_key_values=None, labels=None, use_cache=None, **others,
+        encoder_outputs=None, cache=None, past_key_values=None, cache_position=None, labels=None, use_cache=None,
+        **others,
     ):  # fmt: skip
         """input_ids (B,S) a source, decoder_input_ids (B,T) after the tokens in the cache -> logits (B,T,V)"""
         refuse(others, decoder_attention_mask)
@@ -588,6 +593,7 @@ class TrainGPTForSeq2SeqLM(TrainGPT, GenerationMixin):
         if cache is None and use_cache:
             cache = DynamicCache()
         first = 0 if cache is None else cache.get_seq_length()
+        check_positions(first, decoder_input_ids.shape[1], cache_position)
         own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
         memory = encoder_outputs[0], tokens_in(attention_mask)
         x = run_stack(self, self.embedding.of(decoder_input_ids), first, own, memory=memory)
