@@ -796,7 +796,7 @@ OLDEST = hf.__version__ == "5.0.0"
 NOT_OLDEST = {"olmo3", "lora-olmo3", "peft-olmo3", "in-olmo3", "peft-phi4-mini", "in-phi4-mini"}
 KEYS_NOT_OLDEST = {(name, "attn_logit_softcapping") for name in ("gemma3", "gemma3-4b")}
 KEYS_NOT_OLDEST |= {(name, "rope_parameters") for name in ("gpt-neox", "pythia", "neox-linear")}
-KEYS_NOT_OLDEST |= {(name, "encoder_layers") for name in ("bart", "mbart", "pegasus")}
+KEYS_NOT_OLDEST |= {(name, "encoder_layers") for name in ("bart", "marian", "mbart", "pegasus")}
 
 MASKED = {
     "bert": "--preset bert --tokenizer bpe:300", "roberta": "--preset roberta --tokenizer bpe:300",
