@@ -138,8 +138,8 @@ $(BRIEF): $(OUT)/data/first.hpp.gch
 $(BRIEF): private EXTRA += -include $(OUT)/data/first.hpp
 $(OUT)/%/first.hpp.gch: $(OUT)/command
 	@mkdir -p $(@D)
-	@printf '#include %s\n' $(patsubst %,'%',$(FIRST_$*)) > $@.new
-	@cmp -s $@.new $(@:.gch=) && rm $@.new || mv $@.new $(@:.gch=)
+	@new=$@.$$$$; printf '#include %s\n' $(patsubst %,'%',$(FIRST_$*)) > $$new && \
+	  if cmp -s $$new $(@:.gch=); then rm $$new; else mv $$new $(@:.gch=); fi
 	@rm -f $@
 	$(call SAY,c++   $*/first.hpp)$(COMPILE) $(if $(call has,__clang__),-Xclang -fno-pch-timestamp) \
 	  -MMD -MP -x c++-header $(@:.gch=) -o $@

@@ -60,10 +60,10 @@ $(FIRST_OF_TESTS) $(TESTS): private EXTRA += -DCATCH_CONFIG_FAST_COMPILE
 JOINED_TESTS := $(filter $(OUT)/test/joined/%,$(TESTS))
 $(JOINED_TESTS): $(OUT)/test/joined/%.o: $(OUT)/test/joined/%.cpp $(OUT)/command
 	$(call SAY,c++   $(GROUP_$*:test/test_%.cpp=%))$(COMPILE) -MMD -MP -c $< -o $@
+# Each make writes a file of its own first, because .ci/run calls two at a time.
 $(JOINED_TESTS:.o=.cpp): $(OUT)/test/joined/%.cpp: FORCE
 	@mkdir -p $(@D)
-	@test/join.sh $(GROUP_$*) > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@new=$@.$$$$; test/join.sh $(GROUP_$*) > $$new && if cmp -s $$new $@; then rm $$new; else mv $$new $@; fi
 
 # Some tests run the program, which is in the same folder. GNU's OpenMP reads how long a thread spins before it sleeps
 # when a process starts: long spins make tests ten times slower on a machine that does something else too.
