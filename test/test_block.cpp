@@ -90,27 +90,23 @@ TEST_CASE("a block is the same for any number of threads", "[block]") {
       check_same_for_all_threads([&] { return run(make_config(form, llama, 96), 4, 50, {.p = .1f}).all(); });
 }
 
-TEST_CASE("ReZero's gain is one number for both branches of a block", "[block]") {
-  const Config config = make_config({"rezero", "rezero"}, false);
-  std::vector<float> weights(1 << 16);
-  Layout layout(weights.data());
-  const Block first = declare_block(layout, config, 0), second = declare_block(layout, config, 1);
-  CHECK(first.attention.gain.weight == first.ffn.gain.weight);
-  CHECK(first.ffn.gain.weight != second.ffn.gain.weight);
-  CHECK(layout.table().back().name == "block.1.scale.gain");
-  CHECK(layout.table().back().shape == std::vector<int>{1});
-  CHECK_FALSE(layout.table().back().decay);
-}
-
-TEST_CASE("the gate of GPAS is one number for both branches of a block", "[block]") {
-  const Config config = make_config({"gpas", "gpas"}, false);
-  std::vector<float> weights(1 << 16);
-  Layout layout(weights.data());
-  const Block first = declare_block(layout, config, 0), second = declare_block(layout, config, 1);
-  CHECK(first.attention.gpas.gate == first.ffn.gpas.gate);
-  CHECK(first.ffn.gpas.gate != second.ffn.gpas.gate);
-  CHECK(layout.table().back().name == "block.1.gpas.gate");
-  CHECK(layout.table().back().shape == std::vector<int>{1});
-  CHECK(layout.table().back().start.mean == 0);
-  CHECK_FALSE(layout.table().back().decay);
+TEST_CASE("ReZero's gain and GPAS's gate are one number for both branches of a block", "[block]") {
+  struct Shared {
+    const char *placement, *tensor;
+    float* (*of)(const Branch& branch);
+  };
+  for (const Shared& shared : {Shared{"rezero", "scale.gain", [](const Branch& b) { return b.gain.weight; }},
+                               Shared{"gpas", "gpas.gate", [](const Branch& b) { return b.gpas.gate; }}}) {
+    INFO(shared.placement);
+    const Config config = make_config({shared.placement, shared.placement}, false);
+    std::vector<float> weights(1 << 16);
+    Layout layout(weights.data());
+    const Block first = declare_block(layout, config, 0), second = declare_block(layout, config, 1);
+    CHECK(shared.of(first.attention) == shared.of(first.ffn));
+    CHECK(shared.of(first.ffn) != shared.of(second.ffn));
+    CHECK(layout.table().back().name == "block.1." + std::string(shared.tensor));
+    CHECK(layout.table().back().shape == std::vector<int>{1});
+    CHECK(layout.table().back().start.mean == 0);
+    CHECK_FALSE(layout.table().back().decay);
+  }
 }

@@ -39,8 +39,8 @@ inline constexpr const char* kHeadBias = "head.bias";  // a class with a row for
 inline constexpr int kCodegenParts = 4;  // of its joined matrix of q, v and k
 
 // Some are of several classes: Llama's and its relatives', Qwen3-MoE's and OLMoE's, Command R's two. "Reordered" has
-// the norms of OLMo 2 and 3, "sandwich" those of Gemma 2 and 3. Marian and Pegasus have the names of BART; only the
-// order of their channels differs.
+// the norms of OLMo 2 and 3, and "sandwich" has Gemma 2's and 3's. Marian and Pegasus name their tensors as BART does,
+// but order their channels differently.
 extern const Modules kBartModules, kBertModules, kBloomModules, kCodegenModules, kCohereModules, kFalcon7bModules,
     kFalcon40bModules, kGlmModules, kGlm4Modules, kGpt1Modules, kGpt2Modules, kGptBigcodeModules, kGptjModules,
     kGptNeoModules, kGptNeoxModules, kGptOssModules, kLlamaModules, kMarianModules, kMixtralModules, kNanochatModules,

@@ -66,7 +66,7 @@ ConfigField choice(const char* key, bool absent, void (*set)(Config&, bool), boo
 // A property of the class that config.json does not state.
 ConfigField always(void (*set)(Config&));
 
-// Returns the fields of a, followed by those of b.
+// Returns the fields of a, and then the fields of b.
 ConfigFields append(ConfigFields a, const ConfigFields& b);
 
 }  // namespace field_kinds
