@@ -1,14 +1,17 @@
-"""Compares mHC of layers/streams.py with DeepseekV4HyperConnection of transformers 5.23 or newer, and SiameseNorm with
-the order in which its authors' block computes.
+"""Compares mHC of layers/streams.py with DeepseekV4HyperConnection of transformers 5.23 or newer, SiameseNorm with the
+order in which its authors' block computes, and attention residuals with their authors' pseudocode and with the model
+Inkling2 of transformers 5.24.
 
     python python_ref/check_streams.py
 
-The class of mHC computes in float32; so do both there. The twin itself is checked in float64 by the reference files.
+The classes compute in float32; so do both there. The twin itself is checked in float64 by the reference files.
 """
 
 import torch
 from transformers.models.deepseek_v4.configuration_deepseek_v4 import DeepseekV4Config
 from transformers.models.deepseek_v4.modeling_deepseek_v4 import DeepseekV4HyperConnection
+from transformers.models.inkling2.configuration_inkling2 import Inkling2TextConfig
+from transformers.models.inkling2.modeling_inkling2 import Inkling2TextModel
 
 from config import Config
 from layers import norm, residual, streams
@@ -80,3 +83,143 @@ for path in (siamese_here, siamese_by_authors):
 worst = max(((a - b).norm() / b.norm()).item() for a, b in zip(*results))
 print(f"SiameseNorm against the order of its authors' block: {worst:.1e} relative at worst")
 assert worst < 1e-13
+
+
+# ---- attention residuals -------------------------------------------------------------------------------------
+
+
+def make_branches(C, layers):
+    """Functions that stand for attention and feed-forward layers, in the order of a stack."""
+    names = [f"block.{layer}.{branch}" for layer in range(layers) for branch in ("attention", "ffn")]
+    return [(name, lambda u, W=torch.randn(C, C): torch.tanh(u @ W)) for name in names]
+
+
+def attnres_here(p, c, x, branches):
+    rule = residual.PLACEMENTS[c.placement].streams
+    h = streams.enter(p, c, rule, x)
+    for name, F in branches:
+        h = residual.apply(p, c, name, h, F)
+    return streams.leave(p, c, rule, h, lambda z: norm.apply(p, c, "final_norm", z))
+
+
+def parameters_of(c, branches):
+    rule = residual.PLACEMENTS[c.placement].streams
+    rows = streams.declare_last(c, rule) + norm.declare("final_norm", c.channels, c)
+    for name, _ in branches:
+        rows += streams.declare(f"{name}.streams", c, rule) + norm.declare(f"{name}.norm_in", c.channels, c)
+    return Parameters({name: torch.randn(shape, requires_grad=True) for name, shape in rows})
+
+
+def attnres_by_authors(p, c, x, branches):
+    """forward and block_attn_res in the README of MoonshotAI/Attention-Residuals, for a whole stack. A block ends before
+    the attention of a layer; the first layer reads the embedding, with which the list of blocks begins."""
+
+    def rms_norm(v, gain):
+        return gain * v / torch.sqrt(v.square().mean(-1, keepdim=True) + c.norm_eps)
+
+    def block_attn_res(blocks, partial, name):
+        V = torch.stack(blocks + [partial])
+        logits = torch.einsum("d, n b t d -> n b t", p[f"{name}.query"].squeeze(), rms_norm(V, p[f"{name}.norm.gain"]))
+        return torch.einsum("n b t, n b t d -> b t d", logits.softmax(0), V)
+
+    blocks, partial = [], x
+    for place, (name, F) in enumerate(branches):
+        h = block_attn_res(blocks, partial, f"{name}.streams") if place > 0 else partial
+        if place % c.residual_block == 0:
+            blocks, partial = blocks + [partial], None
+        out = F(norm.apply(p, c, f"{name}.norm_in", h))
+        partial = out if partial is None else partial + out
+    return norm.apply(p, c, "final_norm", block_attn_res(blocks, partial, "streams"))
+
+
+def compare(paths, p, x):
+    results = []
+    for path in paths:
+        end = path(x)
+        results.append([end, *torch.autograd.grad(end.square().sum(), [x, *p.values()])])
+    return max(((a - b).norm() / b.norm()).item() for a, b in zip(*results))
+
+
+worst = 0.0
+for block in (1, 2, 4, 6):
+    c = Config.from_options(
+        {"placement": "attnres", "layers": 5, "heads": 2, "channels": 8, "vocab-size": 5, "residual-block": block}
+    )
+    branches = make_branches(8, 5)
+    p = parameters_of(c, branches)
+    x = torch.randn(2, 5, 8, requires_grad=True)
+    paths = [lambda v: attnres_here(p, c, v, branches), lambda v: attnres_by_authors(p, c, v, branches)]
+    worst = max(worst, compare(paths, p, x))
+print(f"attention residuals against their authors' pseudocode: {worst:.1e} relative at worst")
+assert worst < 1e-12
+
+
+class Stand(torch.nn.Module):
+    """Stands for a layer of Inkling2 that is not compared."""
+
+    def __init__(self, function, several=False):
+        super().__init__()
+        self.function, self.several = function, several
+
+    def forward(self, hidden_states, **_):
+        y = self.function(hidden_states)
+        return (y, None) if self.several else y
+
+
+def inkling(c, p, branches, block):
+    """Inkling2TextModel with our parameters, whose attention, experts and convolutions are replaced."""
+    config = Inkling2TextConfig(
+        hidden_size=c.channels, num_hidden_layers=c.layers, num_attention_heads=2, num_key_value_heads=2, head_dim=4,
+        swa_num_attention_heads=2, swa_num_key_value_heads=2, swa_head_dim=4, moe_intermediate_size=8,
+        n_routed_experts=2, num_experts_per_tok=1, vocab_size=8, unpadded_vocab_size=8, pad_token_id=0, eos_token_id=None,
+        layer_types=["hybrid_sliding"] * c.layers, n_layers_per_attn_res_block=block, rms_norm_eps=c.norm_eps,
+    )  # fmt: skip
+    theirs = Inkling2TextModel._from_config(config, attn_implementation="eager")
+    for i, layer in enumerate(theirs.layers):
+        attention, ffn = f"block.{i}.attention", f"block.{i}.ffn"
+        layer.self_attn, layer.mlp = Stand(branches[2 * i][1], True), Stand(branches[2 * i + 1][1])
+        layer.post_attention_convolution = layer.post_mlp_convolution = Stand(lambda y: y)
+        layer.input_layernorm.weight = torch.nn.Parameter(p[f"{attention}.norm_in.gain"].detach())
+        layer.post_attention_layernorm.weight = torch.nn.Parameter(p[f"{ffn}.norm_in.gain"].detach())
+        if i > 0:
+            layer.attention_input.query = torch.nn.Parameter(p[f"{attention}.streams.query"][0].detach())
+        layer.mlp_input.query = torch.nn.Parameter(p[f"{ffn}.streams.query"][0].detach())
+    theirs.final_input.query = torch.nn.Parameter(p["streams.query"][0].detach())
+    theirs.norm.weight = torch.nn.Parameter(p["final_norm.gain"].detach())
+    return theirs
+
+
+def gradients_of_inkling(theirs, c):
+    """In the names of layers/streams.py"""
+    found = {"streams.query": theirs.final_input.query, "final_norm.gain": theirs.norm.weight}
+    for i, layer in enumerate(theirs.layers):
+        attention, ffn = f"block.{i}.attention", f"block.{i}.ffn"
+        found |= {f"{attention}.norm_in.gain": layer.input_layernorm.weight}
+        found |= {f"{ffn}.norm_in.gain": layer.post_attention_layernorm.weight}
+        found |= {f"{attention}.streams.query": layer.attention_input.query} if i > 0 else {}
+        found |= {f"{ffn}.streams.query": layer.mlp_input.query}
+    return {name: weight.grad.reshape(-1) for name, weight in found.items()}
+
+
+torch.set_default_dtype(torch.float32)
+worst = 0.0
+for block in (1, 2, 3):  # layers
+    c = Config.from_options(
+        {"placement": "attnres-normed", "layers": 5, "heads": 2, "channels": 8, "vocab-size": 8, "norm": "rmsnorm"}
+        | {"residual-block": 2 * block, "norm-eps": 1e-6}
+    )
+    branches = make_branches(8, 5)
+    p = parameters_of(c, branches)
+    theirs = inkling(c, p, branches, block)
+    x = torch.randn(2, 5, 8, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    ours = attnres_here(p, c, x, branches)
+    end = theirs(inputs_embeds=y, use_cache=False).last_hidden_state
+    ours.square().sum().backward()
+    end.square().sum().backward()
+    pairs = [(ours, end), (x.grad, y.grad)]
+    pairs += [(p[name].grad.reshape(-1), want) for name, want in gradients_of_inkling(theirs, c).items()]
+    assert len(pairs) == 2 + len(p)
+    worst = max([worst] + [((a - b).norm() / b.norm()).item() for a, b in pairs])
+print(f"attention residuals of norms against Inkling2TextModel: {worst:.1e} relative at worst")
+assert worst < 5e-5

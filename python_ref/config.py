@@ -27,6 +27,7 @@ class Config:
     qk_norm: str = "none"  # none | head | full | qkv
     block: str = "sequential"  # sequential | parallel | parallel-shared
     streams: int = 4  # residual streams under hyper, hyper-static and mhc
+    residual_block: int = 1  # branches in each block of attention residuals
     mix_fraction: float = 0.25  # share of the blocks that are Post-LN under mix-ln, from the first
     layers: int = 4  # of the decoder if there are two stacks
     encoder_layers: int = 0  # blocks of an encoder, which the decoder reads by cross attention; 0: none

@@ -52,6 +52,8 @@ def learning_rate(c, name, dims):
     of_size = m_n(c) ** 0.5 if is_gain_of_scalenorm(c, name) else 1.0  # the gain is √C
     if "norm_sum." in name or name.endswith(("stream_mix.own", "stream_mix.first", "gpas.gate")):
         return of_size / m_l(c)  # acts on the whole stream in each block
+    if c.placement == "attnres-normed" and name.endswith("streams.query"):  # its products have the factor C^-½
+        return m_n(c) ** -0.5
     if dims == 2 and not name.startswith(("embedding.", "relative.", "head.weight")):
         return 1 / m_n(c)
     return of_size
@@ -70,6 +72,8 @@ def epsilon(c, name, dims):
     heads = c.heads / c.base_heads if c.parametrization != "sp" else 1.0
     if part.startswith("relative.") or part.endswith((".sinks", "head_scale.gain")):
         width = heads
+    elif part.endswith("streams.query"):
+        width = m_n(c) ** 0.5 if c.placement == "attnres-normed" else 1.0
     elif part == "head.bias" or "router." in part or part.endswith(NUMBERS):
         width = 1.0
     elif is_gain_of_scalenorm(c, part):

@@ -643,6 +643,7 @@ LLAMA_LIKE = {"norm": "rmsnorm", "norm-bias": False, "bias": False}
 # reads of each only changes the size: its gradients would be rounding errors.
 LARGE_EPS = 0.5
 
+ONE_STACK = "glm-deepnorm", "keel", "siamese", "attnres", "attnres-normed"  # no encoder with a decoder
 FIRST_PLACEMENTS = "post", "pre", "sandwich", "deepnorm", "reordered", "none"
 MODELS = {
     f"{placement}-{kind}-{wiring}": options
@@ -718,6 +719,9 @@ MODELS = {
         ("mup", "gpt", TINY_GPT | {"placement": "pre", "head-bias": True}),
         ("mup", "llama-qk-norm", TINY_LLAMA | LLAMA_LIKE | {"placement": "sandwich", "qk-norm": "head"}
          | {"base-heads": 1}),
+        ("mup", "attnres", TINY_GPT | {"placement": "attnres", "norm": "scalenorm", "norm-bias": False}
+         | {"residual-block": 3, "skip-scale": 0.7}),
+        ("mup", "attnres-normed", TINY_LLAMA | LLAMA_LIKE | {"placement": "attnres-normed", "residual-block": 2}),
         ("mup", "scalenorm", TINY_GPT | {"placement": "pre", "norm": "scalenorm", "norm-bias": False}),
         ("completep", "norms", TINY_GPT | {"placement": "pre-post", "norm-sum": "scalenorm"}),
         ("completep", "gpt", TINY_GPT | {"placement": "pre"}),
@@ -774,6 +778,10 @@ MODELS = {
         "no-gains": LLAMA_LIKE | {"placement": "sandwich", "norm-gain": False, "qk-norm": "head", "branch-scale": 2.0}
         | {"embedding-norm": True},
         "scaled-hyper": {"placement": "hyper", "branch-scale": 0.5, "norm-gain": False, "norm-eps": LARGE_EPS},
+        "attnres-by-3": {"placement": "attnres", "residual-block": 3, "layers": 3, "norm-unit-offset": True},
+        "attnres-no-gains": LLAMA_LIKE
+        | {"placement": "attnres", "residual-block": 2, "norm-gain": False, "final-norm": False, "branch-scale": 0.5}
+        | {"channels": 8},
         "scaled-layerscale": {"placement": "layerscale", "branch-scale": 0.5},
         "longrope": LLAMA_LIKE | {"rope-scaling": "longrope", "rope-factor": 2.5, "rope-original": 4}
         | {"rope-short": "1,1.5", "rope-long": "2,9", "rope-theta": 20.0, "head-dim": 4},
@@ -892,7 +900,7 @@ PAIRS = {  # options, rows
         | ({"norm-eps": LARGE_EPS} if residual.PLACEMENTS[placement].streams else {}),
         PADDED,
     )
-    for i, placement in enumerate(p for p in residual.PLACEMENTS if p not in ("glm-deepnorm", "keel", "siamese"))
+    for i, placement in enumerate(p for p in residual.PLACEMENTS if p not in ONE_STACK)
 }  # fmt: skip
 ADAM = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight-decay": 0.1, "clip": 1.0}
 TINY_CLIP = 0.2  # low enough that some steps are clipped; their gradients are smaller
@@ -1202,6 +1210,7 @@ def diagnostics_cases(out):
     names += [f"{form}-llama" for form in ("lns-rmsnorm", "sub-ln-rmsnorm", "layerscale-parallel", "rezero-rmsnorm")]
     names += ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]
     names += ["hyper-layernorm-gpt", "mhc-rmsnorm-llama", "resi-dual-layernorm-gpt", "siamese-layernorm-gpt"]
+    names += ["attnres-layernorm-gpt", "wired-attnres-by-3"]
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
     names += ["b2t-layernorm-gpt", "b2t-rmsnorm-llama", "normformer-layernorm-gpt", "wired-head-scale"]
     names += ["hybridnorm-star-rmsnorm-llama", "wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]

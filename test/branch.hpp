@@ -1,7 +1,18 @@
 #pragma once
 // A residual branch around any F, in the steps of layers/residual/residual.hpp. layers/model/block.cpp does the same.
 
+#include "check.hpp"
 #include "layers/residual/residual.hpp"
+
+// The sums that a branch reads if it attends over depth: random numbers, with gradients of 0.
+inline void add_sums(StreamsScratch& scratch, std::vector<std::vector<float>>& sums, const Config& config, int N) {
+  if (!is_depth(stream_rule(config))) return;
+  for (int j = 0; j < finished_sums(config, config.branches() * config.n_layer); ++j) {
+    sums.push_back(random_floats(size_t(N) * config.channels, 100 + j));
+    std::fill_n(scratch.depth.d + size_t(j) * N * config.channels, size_t(N) * config.channels, 0.f);
+  }
+  for (const std::vector<float>& v : sums) scratch.depth.v.push_back(v.data());
+}
 
 inline BranchSaved declare_saved(Layout& layout, const Config& config, int layer, int N, int inner_width) {
   const StreamsSaved streams = declare_streams_saved(layout, config, "b", N);

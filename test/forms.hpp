@@ -13,6 +13,7 @@ struct Form {
   std::optional<NormKind> encoder_norm = {};
   Attending encoder_attention = Attending::bidirectional;
   std::array<std::optional<NormChoice>, kNormSiteCount> norm_sites = {};
+  int residual_block = 1;
 
   // QK-norms work on single rows, so they exist for two norms only.
   bool takes(NormKind kind) const {
@@ -24,7 +25,7 @@ struct Form {
     c.placement = placement, c.block = block, c.qk_norm = qk_norm, c.streams = 3;
     c.mix_fraction = .5;  // both kinds of layers even in a shallow model
     c.experts = experts, c.shared_experts = experts > 0;
-    c.norm_sites = norm_sites;
+    c.norm_sites = norm_sites, c.residual_block = residual_block;
     c.encoder_layers = encoder_layers, c.encoder_placement = encoder_placement, c.encoder_norm = encoder_norm;
     c.encoder_attention = encoder_attention;
     if (encoder_layers > 0) c.objective = Objective::pairs;
@@ -53,6 +54,8 @@ inline std::vector<Form> forms() {
                   .norm_sites = {scale, {}, plain_rms, {}, NormChoice{NormKind::rmsnorm}}});
   list.push_back({.name = "sub-ln norms", .placement = "sub-ln", .qk_norm = QkNormKind::head,
                   .norm_sites = {plain_layer, dyt, {}, {}, derf}});
+  list.push_back({.name = "attnres by 3", .placement = "attnres", .residual_block = 3});
+  list.push_back({.name = "attnres-normed by 2", .placement = "attnres-normed", .residual_block = 2});
   list.push_back({.name = "mix-ln norms", .placement = "mix-ln", .norm_sites = {scale, {}, {}, derf, {}}});
   return list;
 }

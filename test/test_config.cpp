@@ -56,7 +56,9 @@ TEST_CASE("the table of placements", "[config]") {
         {"hyper-static", 1, 0, 0, 0, 1, 1, 1, StreamRule::hyper_static},
         {"mhc", 1, 0, 0, 0, 1, 1, 1, StreamRule::mhc},
         {"resi-dual", 0, 0, 0, 1, 1, 1, 1, StreamRule::dual},
-        {"siamese", 1, 0, 0, 1, 1, 1, 1, StreamRule::siamese}}) {
+        {"siamese", 1, 0, 0, 1, 1, 1, 1, StreamRule::siamese},
+        {"attnres", 1, 0, 0, 0, 1, 1, 1, StreamRule::depth},
+        {"attnres-normed", 1, 0, 0, 0, 1, 1, 1, StreamRule::depth_normed}}) {
     INFO(name);
     const Placement& p = placement_row(name);
     CHECK(p.name == std::string(name));
@@ -77,7 +79,7 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK(p.init.qk_gain == (p.name == std::string("b2t")));
     CHECK(p.head_scale == (p.name == std::string("normformer")));
   }
-  CHECK(placements().size() == 24);
+  CHECK(placements().size() == 26);
 }
 
 TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[config]") {
@@ -259,6 +261,17 @@ TEST_CASE("impossible values are refused and the option is named", "[config]") {
   CHECK(contains(refusal([](Config& c) { c.dyt_alpha = -1; }), "--dyt-alpha"));
   CHECK(contains(refusal([&](Config& c) { c.init_gain = double(nan); }), "--init-gain"));
   CHECK(contains(refusal([](Config& c) { c.placement = "hyper", c.stream_mix = true; }), "one residual stream only"));
+  CHECK(contains(refusal([](Config& c) { c.placement = "attnres", c.stream_mix = true; }), "one residual stream only"));
+  CHECK(contains(refusal([](Config& c) { c.placement = "attnres", c.block = BlockForm::parallel; }), "one stream"));
+  CHECK(contains(refusal([](Config& c) { c.residual_block = 0; }), "--residual-block is 0: must be 1 to"));
+  const auto normed = [](void (*change)(Config&)) {
+    return refusal([&](Config& c) { c.placement = "attnres-normed", change(c); });
+  };
+  CHECK(contains(normed([](Config& c) { c.zero_init = true; }), "--zero-init does not go with"));
+  CHECK(contains(normed([](Config& c) { c.branch_scale = .5; }), "which undoes --branch-scale"));
+  CHECK(contains(normed([](Config& c) { c.branch_warmup = BranchWarmup::prores, c.branch_warmup_steps = 2; }),
+                 "and --branch-warmup: leave them out"));
+  CHECK(normed([](Config& c) { c.branch_scale = 1; }) == "");
   CHECK(contains(refusal([](Config& c) { c.lora_rank = 2, c.lora_on = ""; }), "--lora-on names no matrix"));
   CHECK(contains(refusal([](Config& c) { c.lora_rank = 2, c.lora_on = "gate"; }), "--lora-on names 'gate', which is"));
 }
@@ -313,11 +326,11 @@ TEST_CASE("an encoder and a decoder have the constants of their depths", "[confi
   CHECK(kind_in_encoder(NormKind::rmsnorm) == NormKind::rmsnorm);
   CHECK(*encoder_of(resolve(pair("deepnorm"))).skip_scale == *read.skip_scale);
 
-  for (const char* one_stack : {"keel", "glm-deepnorm"}) {
-    CHECK(contains(message_of<ConfigError>([&] { pair(one_stack); }), "has no constants for a decoder"));
+  for (const char* one_stack : {"keel", "glm-deepnorm", "attnres", "attnres-normed"}) {
+    CHECK(contains(message_of<ConfigError>([&] { pair(one_stack); }), "no constants for a decoder"));
     Config c = pair("pre");
     c.encoder_placement = one_stack;
-    CHECK(contains(message_of<ConfigError>([&] { resolve(c); }), "has no constants for an encoder"));
+    CHECK(contains(message_of<ConfigError>([&] { resolve(c); }), "no constants for an encoder"));
   }
 }
 

@@ -370,6 +370,24 @@ TEST_CASE("a model with hyper-connections starts as Pre-LN", "[model][streams]")
   }
 }
 
+// With one block of branches, the mean of the embedding and the sum of all branches is half of their sum.
+TEST_CASE("with one block and queries of 0, attention residuals are Pre-LN", "[model][streams]") {
+  for (const NormKind norm : kBoth) {
+    const auto exact = [](Config& c) { c.norm_eps = 0, c.residual_block = 100; };
+    Model pre = randomized(make_config("pre", norm, exact)), model = randomized(make_config("attnres", norm, exact));
+    for (const TensorSpec& spec : model.table)
+      if (spec.name.ends_with("streams.query"))
+        std::ranges::fill(tensor(model, model.weights, spec.name), 0.f);
+    check_error("equivalence attnres is pre/loss", std::abs(loss_and_gradients(model) / loss_and_gradients(pre) - 1),
+                kRounding);
+    for (const TensorSpec& spec : pre.table) {
+      if (spec.name.ends_with("attention.k.bias")) continue;
+      check_close("equivalence attnres is pre/" + spec.name, tensor(model, model.gradients, spec.name),
+                  widen(tensor(pre, pre.gradients, spec.name)), kRounding);
+    }
+  }
+}
+
 TEST_CASE("with QK-norm, the scale of the query and key matrices does not matter", "[equivalence]") {
   for (const QkNormKind kind : {QkNormKind::head, QkNormKind::full}) {
     const Config config =

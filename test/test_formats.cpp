@@ -294,7 +294,7 @@ TEST_CASE("every placement and norm comes back with the same bits", "[formats]")
     }
 }
 
-TEST_CASE("no format holds a model with several residual streams", "[formats]") {
+TEST_CASE("no format holds a model with several residual streams or attention residuals", "[formats]") {
   const Corpus f;
   for (const char* placement : {"hyper", "resi-dual", "siamese"}) {
     REQUIRE(f.run(std::string("train --data stories.txt --steps 1 --out r --force --placement ") + placement + kSmall)
@@ -303,6 +303,9 @@ TEST_CASE("no format holds a model with several residual streams", "[formats]") 
       check_refused(f, std::string("export r --out x --to ") + format,
                     std::string("has several residual streams (--placement ") + placement + ")");
   }
+  REQUIRE(f.run("train --data stories.txt --steps 1 --out r --force --placement attnres" + kSmall).status == 0);
+  for (const char* format : {"hf", "gguf", "llama2c", "llmc"})
+    check_refused(f, std::string("export r --out x --to ") + format, "has attention residuals (--placement attnres)");
 }
 
 TEST_CASE("formats other than Hugging Face refuse a bypass, scaled heads and GPAS", "[formats]") {

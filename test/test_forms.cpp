@@ -46,7 +46,9 @@ TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
                                            {"mhc", "y = A·x + b·attention( N(a·x) )"},
                                            {"resi-dual", "y = N( x + attention( x ) ), z = z + attention( x )"},
                                            {"siamese", "y = N( x + w·attention( N(x + N(z)) ) ), "
-                                                       "z = z + attention( N(x + N(z)) )"}}) {
+                                                       "z = z + attention( N(x + N(z)) )"},
+                                           {"attnres", "y = attention( N(Σ α·v) )"},
+                                           {"attnres-normed", "y = attention( N(Σ α·norm(v)) )"}}) {
     INFO(placement);
     CHECK(contains(drawing(placement), std::string(" ") + formula + "\n"));
   }
@@ -114,7 +116,8 @@ TEST_CASE("every form is configured, resumed and recomputed with the same bits, 
        {"--placement mix-ln --mix-fraction 0.4", "--placement rezero", "--placement gpas",
         "--placement layerscale --layer-scale-init 0.25 --block parallel-shared",
         "--placement sub-ln --block parallel --qk-norm head", "--placement hyper --streams 3",
-        "--placement mhc --dropout 0.1", "--placement resi-dual", "--placement b2t --stream-mix --dropout 0.1",
+        "--placement mhc --dropout 0.1", "--placement resi-dual", "--placement attnres --dropout 0.1",
+        "--placement attnres --residual-block 3 --norm scalenorm", "--placement attnres-normed --residual-block 2", "--placement b2t --stream-mix --dropout 0.1",
         "--placement normformer",
         "--output-gate headwise --value-residual learned --stream-mix --activation relu2 --zero-init",
         "--placement sandwich --norm-in batchnorm --norm-out simple-rmsnorm --norm-gain-init 0.5 --norm-decay 0.1",

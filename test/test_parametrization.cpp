@@ -65,8 +65,12 @@ Model parametrized(const Config& config, const Setting& setting, uint64_t seed =
   assign_optimizers(model.table, row.rows);
   set_factors(model.table, model.config, step_options(setting).optimizer.muon_scale);
   initialize(model, seed);
+  // resolve() refuses zero_init with norms after the branch. A norm_out then starts at 0; with a norm of the sums that
+  // branches read, the outputs do.
+  const bool normed = model.config.placement_row->streams == StreamRule::depth_normed;
   for (const TensorSpec& spec : model.table)
-    if (spec.part.ends_with(".norm_out.gain")) std::fill_n(model.weights.get() + spec.offset, spec.size(), 0.f);
+    if (spec.part.ends_with(".norm_out.gain") || (normed && (spec.role == Role::o || spec.role == Role::ffn_out)))
+      std::fill_n(model.weights.get() + spec.offset, spec.size(), 0.f);
   return model;
 }
 
@@ -204,7 +208,8 @@ namespace {
 
 Setting of_placement(const Placement& row, double lr) {
   return {.name = row.name, .lr = lr, .change = [&row](Config& c) {
-            c.placement = row.name, c.zero_init = !row.norm_out && row.gain != LearnedGain::block;
+            const bool normed = row.norm_out || row.streams == StreamRule::depth_normed;
+            c.placement = row.name, c.zero_init = !normed && row.gain != LearnedGain::block;
           }};
 }
 
@@ -405,7 +410,7 @@ TEST_CASE("parametrizations without a rule are refused in one line", "[parametri
   };
   CHECK(contains(refusal([](Config& c) { c.base_channels = 0; }), "base-channels, the width at which"));
   CHECK(contains(refusal([](Config& c) { c.base_layers = 0; }), "base-layers, the depth at which"));
-  for (const char* placement : {"hyper", "hyper-static", "mhc"})
+  for (const char* placement : {"hyper", "hyper-static", "mhc", "attnres", "attnres-normed"})
     CHECK(contains(refusal([&](Config& c) { c.placement = placement; }), "choose mup, or another placement"));
   CHECK(contains(refusal([](Config& c) { c.lora_rank = 2; }), "no rule for adapters"));
   CHECK(contains(refusal([](Config& c) { c.embedding_channels = 8; }), "narrower than the stream"));

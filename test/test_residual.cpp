@@ -40,7 +40,9 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
   const Branch p = declare(on_weights, config), g = declare(on_gradients, config);
   BranchSaved saved = declare_saved(layout, config, kLayer, rows, C);
   Layout scratch_layout(between.data());
-  const StreamsScratch streams = declare_streams_scratch(scratch_layout, config, rows, true);
+  StreamsScratch streams = declare_streams_scratch(scratch_layout, config, rows, true);
+  std::vector<std::vector<float>> sums;
+  add_sums(streams, sums, config, rows);
   Run r;
   r.table = on_weights.table();
 
@@ -61,7 +63,7 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
     r.dx = dy;
     std::vector<float> scratch = garbage(rows * C);
     const float* df = leave_backward(r.dx.data(), scratch.data(), g, streams, x.data(), saved, p, {rows, C});
-    const bool alone = p.streams.rule == StreamRule::single;
+    const bool alone = p.streams.rule == StreamRule::single || is_depth(p.streams.rule);
     CHECK((df == r.dx.data()) == !(p.norm_out.present() || p.gain.present() || !alone));
     std::vector<float> du(df, df + rows * C);
     branch_inner_backward(du.data(), g, h.data(), saved, p, rows, C);
@@ -124,7 +126,9 @@ TEST_CASE("a branch works in place", "[residual]") {
     const Branch p = declare(layout, config);
     BranchSaved saved = declare_saved(kept_layout, config, kLayer, N, C);
     Layout scratch_layout(between.data());
-    const StreamsScratch streams = declare_streams_scratch(scratch_layout, config, N, true);
+    StreamsScratch streams = declare_streams_scratch(scratch_layout, config, N, true);
+    std::vector<std::vector<float>> sums;
+    add_sums(streams, sums, config, N);
     std::vector<float> x = random_floats(stream_count(config) * N * C, 2), y = garbage(x.size());
     std::vector<float> f = random_floats(N * C, 3);
     enter(saved, streams, x.data(), p, {N, C});

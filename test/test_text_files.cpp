@@ -422,6 +422,9 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   CHECK(contains(warnings("--optimizer sgd --beta2 0.99"), "--beta2 has no effect with --optimizer sgd\n"));
   CHECK(contains(warnings("--muon-scale spectral"), "--muon-scale has no effect with --optimizer adamw\n"));
   CHECK(contains(warnings("--streams 3"), "--streams has no effect with --placement pre\n"));
+  CHECK(contains(warnings("--residual-block 3"), "--residual-block has no effect with --placement pre\n"));
+  CHECK(contains(warnings("--placement attnres --skip-scale 2"),
+                 "--skip-scale has no effect with --placement attnres\n"));
   CHECK(contains(warnings("--router-loss 0.1"), "--router-loss has no effect without --experts\n"));
   CHECK(contains(warnings("--layer-scale-init 0.1"), "--layer-scale-init has no effect with --placement pre\n"));
   CHECK(contains(warnings("--placement none --norm rmsnorm"), "--norm has no effect with --placement none\n"));
@@ -451,6 +454,7 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
                            "--placement none --qk-norm head --norm-eps 1e-3", "--lora 2 --weight-decay 0.2",
                            "--placement post --final-norm --norm-final dyt", "--norm-in dyt --dyt-alpha 0.2",
                            "--norm rmsnorm --norm-in dyt --norm-final dyt --embedding-norm",
+                           "--placement attnres --residual-block 2 --skip-scale 0.5",
                            "--placement siamese --norm rmsnorm --norm-in dyt --norm-sum dyt --norm-final dyt",
                            "--placement mix-ln --mix-fraction 0.5 --norm-in dyt --norm-sum derf --norm-decay-out 0.1",
                            "--norm simple-rmsnorm --norm-in rmsnorm --norm-gain-init 0.5",

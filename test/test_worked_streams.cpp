@@ -59,6 +59,30 @@ TEST_CASE("layers/streams/streams.md is worked out right", "[worked][pages][stre
   page.matches("dh", dh);
   page.matches("dxᵣ", dx);
 
+  const Doubles v = page.numbers("v"), dh_of_mean = page.numbers("dhᵥ");
+  const textbook::Sources<double> sources = {&v[0], &v[2], &v[4]};
+  Doubles w = page.numbers("w"), dw(C), mean(C), keys, z, dweights, dz(3), dv;
+  const textbook::DepthQuery<double> query{w.data(), rms(ones)};
+  textbook::DepthSaved<double> of_mean;
+  std::vector<Doubles> parts;
+  textbook::depth_forward(mean.data(), of_mean, sources, query, 1, C);
+  textbook::depth_backward(parts, {dw.data(), rms(unused)}, dh_of_mean.data(), of_mean, sources, query, 1, C);
+  for (size_t k = 0; k < 3; ++k) {
+    keys.insert(keys.end(), of_mean.keys[k].begin(), of_mean.keys[k].end());
+    z.push_back(textbook::dot(w.data(), of_mean.keys[k].data(), C));
+    dweights.push_back(textbook::dot(dh_of_mean.data(), sources[k], C));
+    dv.insert(dv.end(), parts[k].begin(), parts[k].end());
+  }
+  textbook::softmax_backward(dz.data(), dweights.data(), of_mean.weights.data(), 3);
+  page.matches("key", keys);
+  page.matches("z", z);
+  page.matches("α", of_mean.weights);
+  page.matches("hᵥ", mean);
+  page.matches("dα", dweights);
+  page.matches("dz", dz);
+  page.matches("dw", dw);
+  page.matches("dv", dv);
+
   textbook::Sinkhorn<double> sinkhorn{S};
   textbook::sinkhorn_forward(sinkhorn, page.numbers("a").data());
   page.matches("rows", sinkhorn.m[0]);

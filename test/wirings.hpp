@@ -105,6 +105,17 @@ inline std::vector<Wiring> wirings() {
        [](Config& c) {
          c.placement = "siamese", c.branch_scale = .5f, c.dropout = .2f, c.final_norm = false, c.embedding_norm = true;
        }},
+      {"attention residuals",
+       [](Config& c) {
+         c.placement = "attnres", c.n_layer = 4, c.branch_scale = .5f, c.dropout = .2f, c.final_norm = false;
+         c.norm_unit_offset = c.embedding_norm = true;
+       }},
+      {"attention residuals by 3",
+       [](Config& c) {
+         c.placement = "attnres", c.n_layer = 4, c.residual_block = 3, c.skip_scale = .7, c.dropout = .2f;
+         c.norm_gain = false;
+       }},
+      {"attention residuals by 100", [](Config& c) { c.placement = "attnres", c.residual_block = 100; }},
       {"scaled parallel branches",
        [](Config& c) { c.placement = "sandwich", c.block = BlockForm::parallel, c.branch_scale = .5f; }},
       {"all of attention",

@@ -81,7 +81,9 @@ std::string sizes(const Config& c, int B, const StepCost& s) {
   if (c.projects()) text += "  " + size("E", c.embedding_channels);
   const double keys = s.of(Role::attention).multiply_adds / (2. * width * c.n_layer);
   text += ".\nA query sees " + format("%.5g keys", keys) + " on average.";
-  if (const int S = stream_count(c); s.of(Role::streams).multiply_adds > 0)
+  if (is_depth(stream_rule(c)))
+    text += " A branch reads a mean of " + format("%.3g sums", sums_read(c)) + " on average.";
+  else if (const int S = stream_count(c); s.of(Role::streams).multiply_adds > 0)
     text += " A branch mixes " + size("S", S) + " streams with " + format_count(S * (S + 2)) + " coefficients.";
   const int rows = classifier_rows(N, c.vocab_size);
   return text + " At most " + format_count(rows) + " rows of logits are held at a time.\n\n";

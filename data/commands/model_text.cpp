@@ -57,8 +57,9 @@ std::string name_of_stack(const Stack& stack, const Config& c) {
   return "blocks " + std::to_string(stack.first + 1) + " to " + std::to_string(stack.last + 1);
 }
 
-// What a branch reads: "x", or "a·x" of mixed streams, or "x + layernorm(z)".
+// What a branch reads: "x", or "a·x" of mixed streams, or "x + layernorm(z)", or "Σ α·v" of earlier sums.
 std::string read_text(const Config& c, const Placement& row) {
+  if (is_depth(row.streams)) return row.streams == StreamRule::depth_normed ? "Σ α·norm(v)" : "Σ α·v";
   if (row.streams == StreamRule::siamese) return "x + " + norm_name_at(c, "second_norm") + "(z)";
   return mixes(row.streams) ? "a·x" : "x";
 }
@@ -83,6 +84,8 @@ std::string formula(const Config& c, const Placement& row, const std::string& ad
   const std::string scaled = row.gpas ? "γ·( " + sum + " )" : sum;
   const std::string y = "y = " + (row.norm_sum ? norm_name_at(c, "norm_sum") + "( " + sum + " )" : scaled);
   if (is_pair(row.streams)) return y + ", z = z + " + added;
+  if (is_depth(row.streams) && c.residual_block == 1) return "y = " + added;
+  if (is_depth(row.streams)) return y + ", without x in the first of " + std::to_string(c.residual_block) + " branches";
   return bypass ? y + ", b the input of the block" : y;
 }
 
@@ -179,6 +182,12 @@ std::vector<Box> boxes_above(const Config& c, const Stack& stack) {
   return boxes;
 }
 
+// What attention over depth reads.
+std::string sums_text(const Config& c) {
+  if (c.residual_block == 1) return "of the embedding and all outputs so far";
+  return "of the embedding, x and all sums of " + std::to_string(c.residual_block) + " outputs so far";
+}
+
 std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   std::vector<Box> boxes;
   add_factor(boxes, c, stack, stack.row.in_scale);
@@ -186,7 +195,17 @@ std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   if (mixes(stack.row.streams)) boxes.push_back({"[ a·x ]", "a mixture of the streams"});
   if (stack.row.streams == StreamRule::siamese)
     boxes.push_back({"[ " + read_text(c, stack.row) + " ]", "z, the second stream"});
+  if (is_depth(stack.row.streams))
+    boxes.push_back({"[ " + read_text(c, stack.row) + " ]", sums_text(c)});
   return boxes;
+}
+
+// The note on the skip path.
+std::string skip_text(const Config& c, const Placement& row) {
+  const std::string scale = *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale);
+  if (mixes(row.streams)) return scale.empty() ? "× A" : scale + "·A";
+  if (!is_depth(row.streams)) return scale;
+  return c.residual_block == 1 ? "× 0" : "in blocks";
 }
 
 // Draws the skip path on the left, with a note, and one or two branches on the right.
@@ -214,8 +233,7 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
   s += std::string("  │    + ◄───────────────") + (n == 2 ? "┬────────────────────┐" : "┐") +
        (bypass ? "   and the input of the block" : "") + "\n";
   for (const Box& box : boxes_above(c, stack)) s += line(box);
-  const std::string skip = *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale);
-  s += rails(n, mixes(stack.row.streams) ? (skip.empty() ? "× A" : skip + "·A") : skip) + "\n";
+  s += rails(n, skip_text(c, stack.row)) + "\n";
   std::vector<std::string> functions;
   for (const BranchText& branch : branches) functions.push_back(branch.function.text);
   s += line_of_boxes(functions, branches[0].function.about);
@@ -280,10 +298,12 @@ std::string draw_stream(const Config& c) {
     s += "       [ + z ]   the second stream, the sum of all branches, through " + norm_name_at(c, "second_norm") +
          "\n";
   if (mixes(rule)) s += "       [ sum ]   of " + copies;
+  if (is_depth(rule))
+    s += "       [ " + read_text(c, *c.placement_row) + " ]   " + sums_text(c) + "\n";
   for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);
   s += "       │\n";
   if (rule == StreamRule::siamese) s += "       " + box_of_norm(c, "first_norm").text + "   of the first stream\n";
-  if (rule != StreamRule::single) s += "       [ copy ]   to " + copies;
+  if (stream_count(c) > 1) s += "       [ copy ]   to " + copies;
   if (c.embedding_norm) s += "       " + box_of_norm(c, "embedding.norm").text + "\n";
   s += "       [ embedding ]   " + embedding_text(c) + "\n       │\n";
   return s + "       up to " + counted(c.context, "token");

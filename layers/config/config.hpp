@@ -207,6 +207,7 @@ struct Config {
   int base_channels = 0, base_layers = 0;  // the sizes at which mup and completep are sp
   int base_heads = 0;                      // 0: n_head
   int streams = 4;                         // S, residual streams if the placement has several
+  int residual_block = 1;                  // branches in each block of attention residuals
   double mix_fraction = .25;               // under mix-ln, the share of first blocks that are Post-LN
 
   int lora_rank = 0;            // LoRA (layers/linear/lora.hpp); 0 is off

@@ -89,6 +89,11 @@ constexpr Need<Config> kSite = {.met = [](const Config& c) { return has_site(c, 
                                 .otherwise = site == NormSite::final ? "without {final-norm}" : "with {placement=}"};
 constexpr Need<Config> kMixes = {.met = [](const Config& c) { return mixes(placement_row(c.placement).streams); },
                                  .otherwise = "with {placement=}"};
+constexpr Need<Config> kDepth = {.met = [](const Config& c) { return is_depth(placement_row(c.placement).streams); },
+                                 .otherwise = "with {placement=}"};
+constexpr Need<Config> kSkips = {
+    .met = [](const Config& c) { return !is_depth(placement_row(c.placement).streams) || c.residual_block > 1; },
+    .otherwise = "with {placement=}"};
 constexpr Need<Config> kEarly = {.met = [](const Config& c) {
                                    const Placement& row = placement_row(c.placement);
                                    return row.early && row.early_blocks == 0;
@@ -236,6 +241,8 @@ std::vector<Field> norms() {
        .high = 1, .exported = kNotExported, .needs = {kEarly}},
       {.name = "streams", .help = "residual streams under hyper, hyper-static and mhc", .member = &Config::streams,
        .low = 1, .high = kMostStreams, .exported = kNotExported, .needs = {kMixes}},
+      {.name = "residual-block", .help = "branches in each block of attention residuals (1: full)",
+       .member = &Config::residual_block, .low = 1, .high = 1 << 20, .exported = kNotExported, .needs = {kDepth}},
       {.name = "embedding-norm", .help = "norm after the embedding", .member = &Config::embedding_norm},
       {.name = "final-norm", .help = "whether a norm precedes the classifier (default: as {placement})",
        .member = &Config::final_norm, .follows = "placement"},
@@ -337,7 +344,7 @@ std::vector<Field> initialization() {
       {.name = "init-gain", .help = "gain of v, o and feed-forward weights (default: as {init})",
        .member = &Config::init_gain, .high = 1e3, .exported = kNotExported, .initial = true},
       {.name = "skip-scale", .help = "skip connection scale (default: as {placement})", .member = &Config::skip_scale,
-       .high = 1e3, .follows = "placement"},
+       .high = 1e3, .needs = {kSkips}, .follows = "placement"},
       {.name = "branch-scale", .help = "factor on each branch's output (default: as {parametrization})",
        .member = &Config::branch_scale, .low = 1e-6, .high = 1e3},
       {.name = "branch-warmup", .help = "factor on branches that grows with the steps to 1",

@@ -57,7 +57,12 @@ std::optional<NormChoice> own_norm(const Config& config, std::string_view norm) 
   return std::nullopt;
 }
 
+bool is_key_norm(const Config& config, std::string_view norm) {
+  return config.placement_row && is_depth(config.placement_row->streams) && norm.ends_with("streams.norm");
+}
+
 NormKind kind_at(const Config& config, std::string_view norm) {
+  if (is_key_norm(config, norm)) return NormKind::rmsnorm;
   return own_norm(config, norm).value_or(NormChoice{config.norm}).kind;
 }
 

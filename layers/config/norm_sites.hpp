@@ -2,7 +2,8 @@
 // Where the norms of a model are, and what each site's norm is.
 //
 // The name of a norm ends in that of its site: "attention.norm_in", "encoder.final_norm". Norms elsewhere (of
-// embeddings, queries, keys, values and streams, and in the head) have no site: they are as config.norm says.
+// embeddings, queries, keys, values and streams, and in the head) have no site: they are as config.norm says. The norm
+// of attention over depth is always RMSNorm.
 
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@ NormChoice norm_named(std::string_view option, std::string_view name);
 
 // Returns what the user chose for the site of the norm with this name; empty if nothing, or if it has no site.
 std::optional<NormChoice> own_norm(const Config& config, std::string_view norm);
+
+// True if the norm with this name is that of the keys in attention over depth, which is RMSNorm without a bias.
+bool is_key_norm(const Config& config, std::string_view norm);
 
 // Returns the kind of the norm with this name.
 NormKind kind_at(const Config& config, std::string_view norm);

@@ -44,6 +44,11 @@ constexpr ShapeRule kShapes[] = {
     // (H,C)
     {.name = "gate of heads", .start = {.width = -1, .heads = .5}, .rate = {.width = -1}, .gradient = {.heads = -1},
      .ones = {.width = .5, .heads = .5}, .holds = is_gate_of_heads},
+    // (1,C), and its products have the factor C^-½
+    {.name = "scaled query", .start = {.width = -.5}, .rate = {.width = -.5}, .gradient = {.width = -.5},
+     .holds = [](const TensorSpec& spec, const Config& config) {
+       return config.placement_row->streams == StreamRule::depth_normed && is_part(spec, "streams.query");
+     }},
     // (E,C), or (K,C) of streams, without a factor on what it computes
     {.name = "router", .start = {.width = -1}, .rate = {.width = -1}, .gradient = {},
      .holds = [](const TensorSpec& spec, const Config&) { return is_router(spec) && !is_vector(spec); }},

@@ -44,6 +44,8 @@ enum class StreamRule {
   mhc,           // as hyper, but the matrix that carries the streams on is doubly stochastic
   dual,          // two streams: the first is normalized, the second is the plain sum
   siamese,       // the same, but a branch reads the first plus a norm of the second
+  depth,         // one stream, which begins again in each block of branches; a branch reads a mean over all blocks
+  depth_normed,  // the same, but a mean of their norms
 };
 // What the parametrization completep does with a placement (layers/config/README.md derives it): each branch gets the
 // factor base depth / depth, and other constants that depend on the depth are those of the base depth.
@@ -53,7 +55,8 @@ enum class DepthRule {
   sphere,  // the same for a stream that norms keep at one length
 };
 constexpr bool is_pair(StreamRule rule) { return rule == StreamRule::dual || rule == StreamRule::siamese; }
-constexpr bool mixes(StreamRule rule) { return rule != StreamRule::single && !is_pair(rule); }
+constexpr bool is_depth(StreamRule rule) { return rule == StreamRule::depth || rule == StreamRule::depth_normed; }
+constexpr bool mixes(StreamRule rule) { return rule != StreamRule::single && !is_pair(rule) && !is_depth(rule); }
 
 // The norms of a residual branch, and the factor on its skip path:
 //   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )
@@ -79,7 +82,7 @@ struct Placement {
   bool head_scale = false;                  // default of the option
   bool bypass = false;  // adds the block's input to the sum of the feed-forward branch
   bool gpas = false;  // a learned factor on the stream after each branch; otherwise norm_sum may be set
-  bool one_stack = false;  // its authors say no constants for an encoder and a decoder
+  bool one_stack = false;  // its authors do not define it for an encoder and a decoder
   DepthRule depth = DepthRule::none;
 };
 const std::vector<Placement>& placements();

@@ -32,6 +32,11 @@ void declare_saved(Saved& saved, Layout& layout, const Config& config, const std
   declare_sublayer_saved(saved, layout, config, name, layer, B, T);
 }
 
+// True if later branches may read the output of this one again: attention over depth keeps it.
+bool keeps_sum(const Config& config, int layer, int place) {
+  return is_depth(stream_rule(config)) && begins_sum(config, config.branches() * layer + place + 1);
+}
+
 // The initial factors are nanochat's (gpt.py, 92d63d4): from the first block to the last, 1.15 to 1.05 on the stream
 // and .2 to .05 on the first block's input.
 Mix declare_stream_mix(Layout& layout, const Config& config, int layer) {
@@ -62,7 +67,7 @@ BlockSaved declare_block_saved(Layout& layout, Config config, int layer, int B, 
   layout.share(config.recompute >= Recompute::selective);
   if (config.stream_mix) saved.mixed = layout.take("stream_mix", Role::residual, stream);
   declare_saved<Attention>(saved.attention, layout, config, "attention", layer, B, T, true);
-  layout.share(config.recompute >= Recompute::full);
+  layout.share(config.recompute >= Recompute::full && !keeps_sum(config, layer, 0));
   saved.attention.y = layout.take("attention.y", Role::residual, stream);
   if (config.crosses()) {
     layout.share(config.recompute >= Recompute::full);
@@ -71,7 +76,7 @@ BlockSaved declare_block_saved(Layout& layout, Config config, int layer, int B, 
     saved.cross.y = layout.take("cross.y", Role::residual, stream);
   }
   declare_saved<FeedForward>(saved.ffn, layout, config, "ffn", layer, B, T, !shares_norm(config));
-  layout.share(!training);
+  layout.share(!training && !keeps_sum(config, layer, config.branches() - 1));
   saved.ffn.y = layout.take("ffn.y", Role::residual, stream);
   layout.share(false);
   layout.leave_layer();

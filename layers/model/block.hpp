@@ -26,7 +26,8 @@ struct Block {
 Block declare_block(Layout& layout, const Config& config, int layer);
 
 // Saved for backward. attention.y and cross.y are the stream between the branches; ffn.y is the next block's x. Blocks
-// share the buffers of what they run again (Config::recompute). Without training they share all buffers.
+// share the buffers of what they run again (Config::recompute). Without training they share all buffers. Attention over
+// depth keeps the sums that later branches read.
 struct BlockSaved {
   float* mixed = nullptr;  // (N,C) what the branches read, if there is a mix
   AttentionSaved attention;

@@ -206,6 +206,16 @@ void require_int_sizes(const Config& config, int B, int T) {
                               " tokens is too large: lower the batch or the context");
 }
 
+// The sums that branches read again if they attend over depth (depth.hpp).
+std::vector<const float*> finished_sums_of(const StackActivations& a, const Config& config) {
+  std::vector<const float*> v = {a.streams};
+  for (int branch = 1; branch < config.branches() * config.n_layer; ++branch) {
+    const BlockSaved& block = a.blocks[(branch - 1) / config.branches()];
+    if (begins_sum(config, branch)) v.push_back(branch % config.branches() == 0 ? block.ffn.y : block.attention.y);
+  }
+  return v;
+}
+
 void declare_stack_activations(StackActivations& a, Layout& layout, const Config& config, int B, int T, bool training) {
   const int C = config.channels, N = B * T, S = stream_count(config);
   if (config.projects()) a.token = layout.take("embedding.token", Role::projection, {N, config.embedding_channels});
@@ -228,6 +238,8 @@ void declare_stack_activations(StackActivations& a, Layout& layout, const Config
   if (training && config.projects())
     a.dnarrow = layout.take("scratch.narrow_gradient", Role::scratch, {N, config.embedding_channels});
   a.scratch = declare_block_scratch(layout, config, B, T, training);
+  if (is_depth(stream_rule(config))) a.scratch.streams.depth.v = finished_sums_of(a, config);
+  a.end.depth = a.scratch.streams.depth;
 }
 
 }  // namespace

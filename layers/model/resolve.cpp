@@ -111,12 +111,21 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
        "{qk-norm} goes with {norm} " + row_norms() + " only: leave it out"},
       {[](const Config& c) { return c.stream_mix && c.placement_row->streams != StreamRule::single; },
-       "{stream-mix} goes with {placement}s of one residual stream only: leave it out"},
-      {[](const Config& c) { return c.zero_init && c.placement_row->norm_out; },
+       "{stream-mix} goes with {placement}s with one residual stream only, to which all branches add: leave it out"},
+      {[](const Config& c) {
+         const bool normed = c.placement_row->streams == StreamRule::depth_normed;
+         return c.zero_init && (c.placement_row->norm_out || normed);
+       },
        "{zero-init} does not go with a {placement} that normalizes the output of a branch: the norm of zeros "
        "multiplies gradients by 1/sqrt(eps): leave it out"},
       {[](const Config& c) { return c.zero_init && c.placement_row->gain == LearnedGain::block; },
        "{zero-init} does not go with {placement} rezero, whose factor and matrices would both stay at 0: leave it out"},
+      {[](const Config& c) {
+         const bool scaled = c.branch_scale.value_or(1) != 1 || c.branch_warmup != BranchWarmup::none;
+         return scaled && c.placement_row->streams == StreamRule::depth_normed;
+       },
+       "{placement} attnres-normed normalizes what branches add, which undoes {branch-scale} and {branch-warmup}: "
+       "leave them out"},
       {[](const Config& c) { return c.experts == 0 && c.shared_experts > 0; },
        "{shared-experts} needs {experts}, the number of those that tokens choose from: set it"},
       {[](const Config& c) { return c.objective == Objective::lm && !c.causal(); },
@@ -130,10 +139,10 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) { return c.crosses() && c.block != BlockForm::sequential; },
        "{block} parallel has no place for cross attention: leave it out, or {encoder-layers}"},
       {[](const Config& c) { return c.crosses() && c.placement_row->one_stack; },
-       "{placement} has no constants for a decoder that reads an encoder: choose another, or leave out "
+       "{placement} has no rule or no constants for a decoder that reads an encoder: choose another, or leave out "
        "{encoder-layers}"},
       {[](const Config& c) { return c.decoder_layers > 0 && c.placement_row->one_stack; },
-       "{encoder-placement} has no constants for an encoder that a decoder reads: choose another"},
+       "{encoder-placement} has no rule or no constants for an encoder that a decoder reads: choose another"},
       {[](const Config& c) { return c.parametrization != Parametrization::sp && c.base_channels == 0; },
        "{parametrization} needs {base-channels}, the width at which you have tuned the learning rate: set it"},
       {[](const Config& c) { return c.parametrization == Parametrization::completep && c.base_layers == 0; },
@@ -141,8 +150,8 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) {
          return c.parametrization == Parametrization::completep && c.placement_row->depth == DepthRule::none;
        },
-       "{parametrization} completep is not derived for {placement}s that mix streams by learned coefficients: choose "
-       "mup, or another {placement}"},
+       "{parametrization} completep is not derived for {placement}s that mix streams, or the outputs of branches, by "
+       "learned coefficients: choose mup, or another {placement}"},
       {[](const Config& c) {
          return c.parametrization != Parametrization::sp && (c.crosses() || c.decoder_layers > 0);
        },

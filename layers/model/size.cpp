@@ -109,7 +109,7 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
     const bool classifies = spec.role == Role::classifier || (config.tied && spec.name == "embedding.token.weight");
     const bool multiplies = spec.layer != kOutside || classifies || is_outer_matrix(spec.role);
     if (spec.trained || spec.shape.size() != 2 || !multiplies) continue;
-    if (spec.role == Role::streams) frozen += multiply_adds_of_streams(config) - multiply_adds_of_mixing(config);
+    if (spec.role == Role::streams) frozen += multiply_adds_of_coefficients(config);
     else if (!is_idle(spec, config)) frozen += static_cast<double>(spec.size());
   }
   return flops_per_token(config) - 2 * frozen;
@@ -121,7 +121,8 @@ namespace {
 double multiply_adds_run_again(const Config& c) {
   const double matrix = double(c.experts_run()) * c.hidden * c.channels;
   const double up = (c.gated() ? 2 : 1) * matrix + double(c.experts) * c.channels;
-  const double reads = multiply_adds_of_streams(c) - multiply_adds_of_mixing(c) * (1 - 1. / (stream_count(c) + 2));
+  const double writes = mixes(stream_rule(c)) ? multiply_adds_of_mixing(c) * (1 - 1. / (stream_count(c) + 2)) : 0;
+  const double reads = multiply_adds_of_streams(c) - writes;
   if (c.recompute != Recompute::full) return c.n_layer * (up + c.branches() * reads);
   double multiply_adds = multiply_adds_of_blocks(c);
   for (int l = 0; l < c.n_layer; ++l)

@@ -95,6 +95,11 @@ bool is_running(const TensorSpec& spec) { return spec.leaf().starts_with("runnin
 const NormRow& norm_row(NormKind kind) { return kNorms[static_cast<size_t>(kind)]; }
 
 Config at_norm(Config config, std::string_view norm) {
+  if (is_key_norm(config, norm)) {
+    config.norm = NormKind::rmsnorm;
+    config.norm_bias = false;
+    return config;
+  }
   const std::optional<NormChoice> own = own_norm(config, norm);
   if (!own) return config;
   config.norm = own->kind;

@@ -7,6 +7,7 @@
 //   dual     h = x[0] + norm(x[1])                         backward  dx = (dh, norm'(dh))
 //   siamese  x[0] = first_norm(x), x[1] = x                backward  dx = first_norm'(dx[0]) + dx[1]
 //            h = norm(sum), sum = x[0] + second_norm(x[1]) backward  dx = (dsum, second_norm'(dsum))
+//   depth    h = norm(sum), sum a mean of x and earlier sums (depth.hpp)
 
 #include "streams.hpp"
 
@@ -14,8 +15,9 @@
 struct EndNorms {
   Norm first_norm, second_norm;  // siamese
   Norm final_norm;               // if the placement has one
+  DepthQuery depth;              // attention over depth
 };
-// first_norm comes before the blocks, the other norms after them.
+// first_norm comes before the blocks, everything else after them.
 void declare_first_norm(EndNorms& p, Layout& layout, const Config& config);
 void declare_last_norms(EndNorms& p, Layout& layout, const Config& config);
 
@@ -28,9 +30,10 @@ void streams_begin_backward(float* d, const EndNorms& g, const NormSaved& saved,
 
 // What the classifier reads.
 struct StreamsEnd {
-  float* sum = nullptr;  // (N,C) of several streams, but not of ResiDual
+  float* sum = nullptr;  // (N,C) of several streams, but not of ResiDual; of attention over depth
   float* h = nullptr;    // (N,C) unless it is x
   NormSaved norm, second_norm;
+  DepthSums depth;
   StreamRule rule = StreamRule::single;
   int count = 1;
 };

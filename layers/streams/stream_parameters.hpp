@@ -1,10 +1,22 @@
 #pragma once
 // The parameters, saved activations and scratch of several streams (streams.hpp).
 
+#include <vector>
+
 #include "layers/config/placements.hpp"
 #include "layers/norm/norm.hpp"
 
 inline StreamRule stream_rule(const Config& config) { return config.placement_row->streams; }
+
+// Attention over depth (depth.hpp): what weighs the sums that a branch, or the end of a stack, reads.
+struct DepthQuery {
+  float* query = nullptr;  // w (1,C); null: reads x alone
+  Norm norm;               // of the keys
+  bool normed = false;     // the values are the keys
+  float scale = 1;         // on the scores
+  int sums = 0;            // finished sums that it reads in addition to x
+  bool begins = false;     // x is a finished sum, too: number `sums`
+};
 
 // Parameters of a branch, or their gradients.
 struct Streams {
@@ -18,8 +30,9 @@ struct Streams {
   float* bias = nullptr;    // mhc (K), in the order of its weight
   float* scale = nullptr;   // hyper (2): for read and carry, for write; mhc (3): for read, write, carry
   float eps = 0;            // mhc
+  DepthQuery depth;
 
-  // True if coefficients mix the streams. Two streams, of ResiDual or SiameseNorm, are not mixed.
+  // True if coefficients mix several streams. Two streams, of ResiDual or SiameseNorm, are not mixed.
   bool mixes() const { return ::mixes(rule); }
   int coefficients() const { return count * (count + 2); }  // K
 };
@@ -40,9 +53,17 @@ struct StreamsSaved {
   const float* h_or(const float* x) const { return h ? h : x; }
 };
 
+// The finished sums of a stack whose branches attend over depth: its first input, and the output of each block of
+// branches that a later branch reads.
+struct DepthSums {
+  std::vector<const float*> v;  // (N,C) each
+  float* d = nullptr;           // (their number, N, C) their gradients, backward only
+};
+
 // Scratch that all branches share. It keeps the coefficients and their gradients between the two functions of a pass.
 struct StreamsScratch {
   float* coefficients = nullptr;  // (K,N)
   float* d = nullptr;             // (K,N) backward only
   float* wide = nullptr;          // (S,N,C) hyper
+  DepthSums depth;
 };

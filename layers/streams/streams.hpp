@@ -6,6 +6,7 @@
 //   dual          h = x[0]                     y[s] = skip·x[s] + f        backward  df = dy[0] + dy[1]
 //   siamese       h = x[0] + norm(x[1])        y[0] = skip·x[0] + w·f, y[1] = skip·x[1] + f, w the row's first_write
 //                 backward  df = w·dy[0] + dy[1]      dx[0] = skip·dy[0] + dh      dx[1] = skip·dy[1] + norm'(dh)
+//   depth         h = a mean of x and earlier sums, see depth.hpp      y = skip·x + f, or f where a block begins
 //
 // The other rules mix:
 //
@@ -32,6 +33,7 @@
 
 #include <string>
 
+#include "depth.hpp"
 #include "mixing.hpp"
 #include "stream_parameters.hpp"
 
@@ -39,8 +41,10 @@
 int stream_count(const Config& config);
 inline size_t stream_floats(const Config& config, int N) { return size_t(stream_count(config)) * N * config.channels; }
 
-// Multiply-adds per token that mix the streams of a branch; the second also counts the products for the coefficients.
+// Multiply-adds per token that mix the streams of a branch; products of a weight for the coefficients; and both
+// together. Attention over depth mixes sums, and also normalizes them.
 double multiply_adds_of_mixing(const Config& config);
+double multiply_adds_of_coefficients(const Config& config);
 double multiply_adds_of_streams(const Config& config);
 
 // `branch` counts the stack's branches from 0.
@@ -48,7 +52,7 @@ Streams declare_streams(Layout& layout, const Config& config, const std::string&
 StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const std::string& name, int N);
 StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int N, bool backward);
 
-// Returns h, which is x itself if it is the first stream.
+// Returns h, which is x itself if it is the first stream. Attention over depth also reads scratch.depth.
 const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scratch, const float* x, const Streams& p,
                           const StreamRows& rows);
 // Writes y, but its first stream to `first`, which may be y. Streams that are mixed have no norm after the sum: there

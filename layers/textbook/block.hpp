@@ -43,6 +43,7 @@ struct Parameters {
     return {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),
             at(s.scale), s.eps, s.first_write};
   }
+  DepthQuery<Number> depth(const ::DepthQuery& q) { return {at(q.query), norm(q.norm), q.normed, q.scale}; }
 };
 
 // ---- pass ----------------------------------------------------------------------------------------------------
@@ -63,6 +64,7 @@ struct Pass {
   Parameters<Number>&p, &g;
   // What crosses layers, and its gradient: the first block's input (N,C), and the first layer's values (N,KV·D).
   std::vector<Number> x0 = {}, dx0 = {}, values = {}, dvalues = {};
+  DepthSums<Number> sums = {size_t(config.residual_block)};  // what branches that attend over depth read
   const float* table_of_relative = nullptr;  // (buckets,H) of the stack's relative positions, if it has them
   Number router_scale = 1;  // factor on the routers' losses, in backward
   const int* begins = nullptr;  // (B,T) of the batch: where each token's example begins
@@ -638,6 +640,10 @@ struct Block {
       branch_forward(y, of_branch, x, p, f, rows);
       return gpas_forward(y, of_branch.s.data(), pass.p.gpas(t.gpas), N, C);
     }
+    if (is_depth(t.streams.rule)) {
+      BranchFunction<Number, F> branch{without_skip(p), {}, of_streams.branch, f, rows};
+      return depth_branch_forward(y, of_streams.depth, of_streams.h, x, depth_of(t), skip(), branch, rows);
+    }
     streams_forward(y, of_streams, x, {p, pass.p.streams(t.streams)}, f, rows);
   }
   template <class F>
@@ -648,8 +654,19 @@ struct Block {
       gpas_backward(pass.g.gpas(t.gpas), dy, of_branch.s.data(), pass.p.gpas(t.gpas), N, C);
       return branch_backward(dx, g, dy, x, of_branch, p, f, rows);
     }
+    if (is_depth(t.streams.rule)) {
+      BranchFunction<Number, F> branch{without_skip(p), without_skip(g), of_streams.branch, f, rows};
+      return depth_branch_backward(dx, dy, of_streams.depth, of_streams.h, x, depth_of(t), skip(), branch, rows);
+    }
     streams_backward(dx, {g, pass.g.streams(t.streams)}, dy, x, of_streams, {p, pass.p.streams(t.streams)}, f, rows);
   }
+
+  // The place of a branch among all, and its query.
+  DepthBranch<Number> depth_of(const ::Branch& t) {
+    const size_t number = 2 * layer + (&t == &block.ffn);
+    return {pass.sums, number, pass.p.depth(t.streams.depth), pass.g.depth(t.streams.depth)};
+  }
+  Number skip() const { return *pass.config.skip_scale; }
 
   std::pair<Attention<Number>&, FeedForward<Number>&> functions() { return {attention, ffn}; }
 

@@ -63,6 +63,7 @@ struct Embedding {
 //   backward  the same in reverse; dh is overwritten
 // ResiDual: x[0] + final norm(x[1]) in place of the sum and its norm.
 // SiameseNorm: x[0] begins as first_norm of the embedding, and the sum is x[0] + second_norm(x[1]).
+// Attention over depth: a weighted mean in place of the sum.
 
 template <class Number>
 struct Stack {
@@ -77,7 +78,8 @@ struct Stack {
   std::vector<std::vector<Number>> x = {};  // (S,N,C) each: x[l] is the input of block l, x.back() the last output
   std::vector<Number> h = std::vector<Number>(NC), added = h;  // added: what the final norm reads
   StreamRule rule = stream_rule(pass.config);
-  bool dual = rule == StreamRule::dual, siamese = rule == StreamRule::siamese;
+  bool dual = rule == StreamRule::dual, siamese = rule == StreamRule::siamese, depth = is_depth(rule);
+  DepthSaved<Number> of_mean = {};
 
   Stack(Pass<Number>& in_pass, const StackTensors& tensors) : pass(in_pass), t(tensors) {
     pass.table_of_relative = t.relative;
@@ -85,8 +87,12 @@ struct Stack {
     x.resize(blocks.size() + 1, std::vector<Number>(pass.sizes.S * NC));
   }
 
+  Sources<Number> sources() const { return pass.sums.sources(2 * blocks.size(), x.back().data()); }
+
   void add_streams() {
     const std::vector<Number>& last = x.back();
+    if (depth)
+      return depth_forward(added.data(), of_mean, sources(), pass.p.depth(t.depth), pass.sizes.N, pass.sizes.C);
     if (siamese) second_norm.forward(added.data(), &last[NC]);
     else added.assign(last.begin() + (dual ? NC : 0), last.begin() + (dual ? 2 : 1) * NC);
     if (siamese) add(added.data(), Number(1), last.data(), NC);
@@ -112,12 +118,24 @@ struct Stack {
     for (size_t i = NC; i < dy.size(); ++i) dy[i] = dy[i % NC];
     if (siamese) second_norm.backward(&dy[NC], dy.data(), &x.back()[NC]);
     if (dual) std::copy(dh.begin(), dh.end(), dy.begin());
+    if (depth) mean_backward(dy);
     for (size_t l = blocks.size(); l-- > 0; dy.swap(dx)) blocks[l].backward(dx.data(), dy.data(), x[l].data());
     if (siamese) first_norm.backward(dx.data(), dy.data(), &x[0][NC]);
     if (siamese) std::copy(dx.begin(), dx.begin() + NC, dy.begin());
     for (size_t i = NC; i < dy.size(); ++i) dy[i % NC] += dy[i];
     for (size_t i = 0; i < NC; ++i) dy[i] += pass.dx0[i];  // each block has mixed x0 in
     embedding.backward(dy.data(), tokens);
+  }
+
+  // d holds the gradient of the mean before the call, and that of the last output after it, as far as it is no finished
+  // sum.
+  void mean_backward(std::vector<Number>& d) {
+    std::vector<std::vector<Number>> dv;
+    depth_backward(dv, pass.g.depth(t.depth), d.data(), of_mean, sources(), pass.p.depth(t.depth), pass.sizes.N,
+                   pass.sizes.C);
+    pass.sums.d.assign(pass.sums.v.size(), std::vector<Number>(NC));
+    d.assign(NC, 0);
+    pass.sums.add_gradients(d.data(), dv, 2 * blocks.size(), NC);
   }
 
   // Call after forward. Returns the losses of all routers, which training adds to the sum.

@@ -1,5 +1,5 @@
 #pragma once
-// Several residual streams: hyper-connections, mHC, ResiDual, SiameseNorm.
+// Several residual streams: hyper-connections, mHC, ResiDual, SiameseNorm. Attention over depth.
 
 #include <cmath>
 #include <cstddef>
@@ -87,12 +87,20 @@ struct Streams {
   double eps = 0;
   Number first_write = 1;
 };
+// What attention over depth saves.
+template <class Number>
+struct DepthSaved {
+  std::vector<std::vector<Number>> keys;  // (K) of (N,C)
+  std::vector<NormSaved<Number>> norms;   // (K)
+  std::vector<Number> weights;            // (N,K)
+};
 template <class Number>
 struct StreamsSaved {
   Coefficients<Number> k = {};
   std::vector<Number> z, normed, rstd, h, f, s;
   NormSaved<Number> norm, sum;
   BranchSaved<Number> branch;
+  DepthSaved<Number> depth;
 };
 
 // ---- hyper-connections ---------------------------------------------------------------------------------------
@@ -362,6 +370,139 @@ void siamese_backward(Number* dx, const StreamsBranch<Number>& g, const Number* 
     dx[i] = p.branch.skip * ds[i] + dh[i];                                // s = skip·x[0] + ..., h = x[0] + ...
     dx[second + i] = p.branch.skip * dy[second + i] + through[i];  // y[1] = skip·x[1] + ..., h = ... + norm(x[1])
   }
+}
+
+// ---- attention over depth ------------------------------------------------------------------------------------
+
+// The mean of K sources that a branch reads, with weights for each row.
+//   v (K) of (N,C) each   query w (C)   h (N,C)
+//   forward   key = norm(v)      z = scale·⟨w, key⟩      α = softmax of the row's K scores z      h = Σ α·v
+//   backward  dα = ⟨dh, v⟩      dz from dα as in softmax      dw += scale·Σ dz·key      dv = α·dh + norm'(scale·dz·w)
+// If `normed`, the keys take the place of the values v: h = Σ α·key.
+
+template <class Number>
+struct DepthQuery {
+  Number* query = nullptr;
+  Norm<Number> norm = {};
+  bool normed = false;
+  Number scale = 1;
+};
+template <class Number>
+using Sources = std::vector<const Number*>;
+
+template <class Number>
+void depth_forward(Number* h, DepthSaved<Number>& saved, const Sources<Number>& v, const DepthQuery<Number>& p,
+                   size_t N, size_t C) {
+  const size_t K = v.size();
+  saved = {std::vector(K, std::vector<Number>(N * C)), std::vector<NormSaved<Number>>(K), std::vector<Number>(N * K)};
+  for (size_t k = 0; k < K; ++k) norm_forward(saved.keys[k].data(), saved.norms[k], v[k], p.norm, N, C);
+  for (size_t i = 0; i < N * C; ++i) h[i] = 0;
+  for (size_t n = 0; n < N; ++n) {
+    Number* weights = &saved.weights[n * K];
+    for (size_t k = 0; k < K; ++k) weights[k] = p.scale * dot(p.query, &saved.keys[k][n * C], C);
+    softmax_forward(weights, weights, K);
+    for (size_t k = 0; k < K; ++k) add(h + n * C, weights[k], (p.normed ? saved.keys[k].data() : v[k]) + n * C, C);
+  }
+}
+
+// dv (K) of (N,C): what is added to the gradients of the sources.
+template <class Number>
+void depth_backward(std::vector<std::vector<Number>>& dv, const DepthQuery<Number>& g, const Number* dh,
+                    const DepthSaved<Number>& saved, const Sources<Number>& v, const DepthQuery<Number>& p, size_t N,
+                    size_t C) {
+  const size_t K = v.size();
+  std::vector<std::vector<Number>> dkeys(K, std::vector<Number>(N * C));
+  std::vector<Number> dz(K);
+  dv = dkeys;
+  for (size_t n = 0; n < N; ++n) {
+    const Number* weights = &saved.weights[n * K];
+    for (size_t k = 0; k < K; ++k)
+      dz[k] = dot(dh + n * C, (p.normed ? saved.keys[k].data() : v[k]) + n * C, C);  // h = Σ α·v
+    softmax_backward(dz.data(), dz.data(), weights, K);
+    for (size_t k = 0; k < K; ++k) {
+      add(g.query, p.scale * dz[k], &saved.keys[k][n * C], C);    // z = scale·⟨w, key⟩
+      add(&dkeys[k][n * C], p.scale * dz[k], p.query, C);         // z = scale·⟨w, key⟩
+      if (p.normed) add(&dkeys[k][n * C], weights[k], dh + n * C, C);  // h = Σ α·key
+    }
+  }
+  for (size_t k = 0; k < K; ++k) {
+    norm_backward(dv[k].data(), g.norm, dkeys[k].data(), v[k], saved.norms[k], p.norm, N, C);  // key = norm(v)
+    for (size_t n = 0; n < N && !p.normed; ++n)
+      add(&dv[k][n * C], saved.weights[n * K + k], dh + n * C, C);  // h = Σ α·v
+  }
+}
+
+// ---- branches that attend over depth -------------------------------------------------------------------------
+
+// DepthSums: the sums of a stack. v[0] is its first input, v[j] the sum of the outputs of block j of its branches, if it
+// is finished. d: their gradients.
+
+template <class Number>
+struct DepthSums {
+  size_t block = 1;  // branches in a block
+  std::vector<std::vector<Number>> v = {}, d = {};
+
+  bool begins(size_t branch) const { return branch % block == 0; }
+
+  // What branch number `branch` reads: the sums that are finished before it, and x unless that is one of them.
+  Sources<Number> sources(size_t branch, const Number* x) const {
+    Sources<Number> all;
+    for (size_t j = 0; j <= branch / block; ++j) all.push_back(v[j].data());
+    if (!begins(branch)) all.push_back(x);
+    return all;
+  }
+  // Adds dv, in the order of sources(). dx receives its last part if x is not a finished sum.
+  void add_gradients(Number* dx, const std::vector<std::vector<Number>>& dv, size_t branch, size_t size) {
+    for (size_t j = 0; j < dv.size(); ++j) {
+      const bool finished = j <= branch / block;
+      add(finished ? d[j].data() : dx, Number(1), dv[j].data(), size);
+    }
+  }
+};
+
+// DepthBranch: a branch whose input is a mean. The first branch of a stack reads x itself.
+//   x, y, h, f (N,C)
+//   forward   h = mean of the sources      f = F(h)      y = f if the branch begins a block, or skip·x + f
+//   backward  dy += d of the sum that y finishes      dh = F'(dy)      dx = skip·dy, or 0, plus that of the source x
+
+template <class Number>
+struct DepthBranch {
+  DepthSums<Number>& sums;
+  size_t branch;  // its number
+  DepthQuery<Number> p, g;
+};
+
+template <class Number, class Function>
+void depth_branch_forward(Number* y, DepthSaved<Number>& saved, std::vector<Number>& h, const Number* x,
+                          const DepthBranch<Number>& at, Number skip, Function&& F, const Rows& rows) {
+  const size_t N = rows.N, C = rows.C;
+  DepthSums<Number>& sums = at.sums;
+  h.assign(x, x + N * C);
+  if (at.branch == 0) sums.v = {h};
+  else depth_forward(h.data(), saved, sums.sources(at.branch, x), at.p, N, C);
+  F.forward(y, h.data());
+  if (!sums.begins(at.branch)) add(y, skip, x, N * C);
+  if (sums.begins(at.branch + 1)) sums.v.emplace_back(y, y + N * C);
+}
+
+template <class Number, class Function>
+void depth_branch_backward(Number* dx, const Number* dy, const DepthSaved<Number>& saved, const std::vector<Number>& h,
+                           const Number* x, const DepthBranch<Number>& at, Number skip, Function&& F,
+                           const Rows& rows) {
+  const size_t N = rows.N, C = rows.C;
+  DepthSums<Number>& sums = at.sums;
+  std::vector<Number> d(dy, dy + N * C), dh(N * C);
+  if (sums.begins(at.branch + 1)) add(d.data(), Number(1), sums.d[(at.branch + 1) / sums.block].data(), N * C);
+  const std::vector<Number> whole = d;  // F may overwrite d
+  F.backward(dh.data(), d.data(), h.data());  // y = skip·x + F(h)
+  for (size_t i = 0; i < N * C; ++i) dx[i] = sums.begins(at.branch) ? Number(0) : skip * whole[i];
+  if (at.branch == 0) {
+    for (size_t i = 0; i < N * C; ++i) dx[i] = dh[i] + sums.d[0][i];  // h = x = v[0]
+    return;
+  }
+  std::vector<std::vector<Number>> dv;
+  depth_backward(dv, at.g, dh.data(), saved, sums.sources(at.branch, x), at.p, N, C);
+  sums.add_gradients(dx, dv, at.branch, N * C);
 }
 
 // ---- a branch among streams ----------------------------------------------------------------------------------

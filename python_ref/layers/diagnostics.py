@@ -143,9 +143,12 @@ def look_inside(p, c, tokens, targets):
     ):
         (model.loss(p, c, tokens, targets) + sum(p.losses)).backward()
     for i, y in enumerate(outputs_of_blocks):
-        see(f"block.{i}.stream", distribution(y) | {"grad_norm": y.grad.norm().item()})
+        dy = y.grad
+        if residual.PLACEMENTS[c.placement].streams in streams.DEPTH:  # the sum that the next branch adds to
+            y, dy = y[:, :, -1], dy[:, :, -1]
+        see(f"block.{i}.stream", distribution(y) | {"grad_norm": dy.norm().item()})
         for s in range(y.shape[2] if y.dim() == 4 else 0):
-            numbers = distribution(y[:, :, s]) | {"grad_norm": y.grad[:, :, s].norm().item()}
+            numbers = distribution(y[:, :, s]) | {"grad_norm": dy[:, :, s].norm().item()}
             see(f"block.{i}.stream.{s}", numbers)
     for name, w in p.trained().items():
         see(name, {"grad_norm": w.grad.norm().item()})

@@ -19,6 +19,8 @@ MOMENTUM = 0.1
 
 def at(c, name):
     """-> the kind of the norm called so, and whether it has a gain and a bias"""
+    if name.endswith("streams.norm") and c.placement == "attnres":  # of the keys
+        return "rmsnorm", c.norm_gain, False
     site = SITES.get(name.rpartition(".")[2])
     own = getattr(c, f"norm_{site}") if site else "same"
     if own == "same":

@@ -56,7 +56,7 @@ class Placement:
     gain: Optional[str] = None  # per "channel" of each branch, or one per "block"
     matrices: Callable = lambda depths: 1.0  # initial factor of v, o and the feed-forward matrices
     gpas: bool = False  # a learned factor on the stream after each branch, one per block
-    streams: str = ""  # several: "hyper" | "static" | "mhc" | "dual" | "siamese"
+    streams: str = ""  # several: "hyper" | "static" | "mhc" | "dual" | "siamese" | "depth" | "depth-normed"
 
 
 PLACEMENTS = {
@@ -147,6 +147,8 @@ PLACEMENTS = {
     # stop-gradient; the authors' code has one g for both branches of a block
     "gpas": Placement(("norm_in",), lambda x, F, n, a, l, g: a * x + F(n("norm_in", x)), True, gpas=True),
     "siamese": Placement(("norm_in", "norm_sum"), None, True, streams="siamese"),
+    "attnres": Placement(("norm_in",), None, True, streams="depth"),
+    "attnres-normed": Placement(("norm_in",), None, True, streams="depth-normed"),
 }
 ALIASES = {"post-ln": "post", "pre-ln": "pre", "peri": "sandwich", "olmo2": "reordered"}
 
@@ -258,6 +260,8 @@ def apply(p, c, name, x, branch, bottom=None):
     if rule == "siamese":
         l, ends = 1 + block_of_base(c, name), (lambda u: F(n("norm_in", u)), lambda z: n("norm_sum", z))
         return streams.siamese(p, c, f"{name}.streams", x, *ends, l)
+    if rule in streams.DEPTH:
+        return streams.depth(p, c, f"{name}.streams", x, lambda u: F(n("norm_in", u)), rule)
     if rule:
         mix = streams.mhc if rule == "mhc" else lambda *rest: streams.hyper(*rest, rule)
         return mix(p, c, f"{name}.streams", x, lambda u: F(n("norm_in", u)))

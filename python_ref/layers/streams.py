@@ -1,6 +1,8 @@
-"""Several residual streams: hyper-connections, mHC, ResiDual and SiameseNorm, each as its paper writes it.
+"""Several residual streams: hyper-connections, mHC, ResiDual and SiameseNorm, each as its paper writes it; attention
+residuals as in their authors' pseudocode.
 
-h (B,T,S,C) are the streams. F is the branch with its norm before it.
+h (B,T,S,C) are the streams. F is the branch with its norm before it. Under attention residuals S grows: h are the
+finished sums and the current one.
 """
 
 import math
@@ -10,6 +12,7 @@ import torch
 from layers import norm
 
 SINKHORN_ROUNDS, EPS = 20, 1e-6
+DEPTH = "depth", "depth-normed"
 
 
 def see_carry(name, carry):
@@ -27,6 +30,8 @@ def declare(name, c, rule):
         return [(f"{name}.weight", (M, S * C)), (f"{name}.bias", (M,)), (f"{name}.scale", (3,))]
     if rule == "siamese":
         return norm.declare(f"{name}.second_norm", C, c)
+    if rule in DEPTH and number(name) > 0:
+        return declare_query(name, c, rule)
     if rule not in ("hyper", "static"):
         return []
     rows = [(f"{name}.read", (S,)), (f"{name}.carry", (S * S,)), (f"{name}.write", (S,))]
@@ -141,11 +146,58 @@ def siamese(p, c, name, h, F, norm_sum, l):
     return torch.stack([norm_sum(c.skip_scale * x + z / math.sqrt(2 * l)), c.skip_scale * y + z], 2)
 
 
+def number(name):
+    """Of a branch, such as "block.3.ffn" with what is in it"""
+    _, layer, branch = name.split(".")[:3]
+    return 2 * int(layer) + (branch == "ffn")
+
+
+def declare_query(name, c, rule):
+    keys = norm.declare(f"{name}.norm", c.channels, c) if rule == "depth" else []
+    return keys + [(f"{name}.query", (1, c.channels))]
+
+
+def attend(p, c, name, v, rule):
+    """block_attn_res in the README of MoonshotAI/Attention-Residuals (Kimi Team 2026, arXiv 2603.15031): V = v, K =
+    norm(V), softmax of the products of K with a query over the sources, and the mean of V. `depth-normed`:
+    Inkling2BlockAttentionResidual of transformers. v (B,T,K,C) -> (B,T,C)"""
+    w, C = p[f"{name}.query"][0], c.channels
+    normed = norm.normalized(v, "rmsnorm", c.norm_eps)[0]
+    gain = p.get(f"{name}.norm.gain", torch.ones((), dtype=v.dtype))
+    gain = gain + 1 if c.norm_unit_offset and f"{name}.norm.gain" in p else gain
+    scale, values = (1, v) if rule == "depth" else (C**-0.5, normed)
+    keys = normed * gain
+    weights = torch.softmax(scale * keys @ w, -1)
+    h = torch.einsum("btk,btkc->btc", weights, values)
+
+    def terms(dh):
+        a = weights.detach()
+        da = torch.einsum("btc,btkc->btk", dh.abs(), values.detach().abs())
+        dz = scale * a * (da + (a * da).sum(-1, keepdim=True))
+        dw = torch.einsum("btk,btkc->c", dz, keys.detach().abs())
+        dgain = torch.einsum("btk,btkc->c", dz, normed.detach().abs()) * w.detach().abs()
+        return [(f"{name}.query", dw[None])] + [(f"{name}.norm.gain", dgain)] * (f"{name}.norm.gain" in p)
+
+    p.watch(h, terms)
+    return h
+
+
+def depth(p, c, name, v, F, rule):
+    """The authors' forward: a branch that begins a block starts a new sum, another one adds to the last."""
+    h = attend(p, c, name, v, rule) if number(name) > 0 else v[..., 0, :]
+    f = F(h)[..., None, :]
+    if number(name) % c.residual_block == 0:
+        return torch.cat([v, f], 2)
+    return torch.cat([v[:, :, :-1], c.skip_scale * v[:, :, -1:] + f], 2)
+
+
 def declare_first(c, rule):
     return norm.declare("streams.first_norm", c.channels, c) if rule == "siamese" else []
 
 
 def declare_last(c, rule):
+    if rule in DEPTH:
+        return declare_query("streams", c, rule)
     return norm.declare("streams.second_norm", c.channels, c) if rule == "siamese" else []
 
 
@@ -153,12 +205,16 @@ def enter(p, c, rule, x):
     """Each stream starts as a copy. The first of SiameseNorm goes through the norm of the first branch."""
     if rule == "siamese":
         return torch.stack([norm.apply(p, c, "streams.first_norm", x), x], 2)
+    if rule in DEPTH:
+        return x[:, :, None]
     return x[:, :, None].expand(-1, -1, count(c, rule), -1) if rule else x
 
 
 def leave(p, c, rule, h, final_norm):
     """The sum of the streams, normalized; of ResiDual the first stream plus the norm of the second, of SiameseNorm the
-    norm of such a sum."""
+    norm of such a sum. Under attention residuals a mean as that of a branch."""
+    if rule in DEPTH:
+        return final_norm(attend(p, c, "streams", h, rule))
     if rule == "siamese":
         return final_norm(h[..., 0, :] + norm.apply(p, c, "streams.second_norm", h[..., 1, :]))
     if rule == "dual":

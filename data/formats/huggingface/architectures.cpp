@@ -219,8 +219,10 @@ bool same_model(const Config& a, const Config& b) {
 }
 
 Expressed expressed(const Config& config, const std::vector<Architecture>& rows, const std::string& kind) {
-  if (config.placement_row->streams != StreamRule::single)
-    throw std::invalid_argument("no " + kind + " has several residual streams (--placement " + config.placement +
+  if (const StreamRule rule = config.placement_row->streams; rule != StreamRule::single)
+    throw std::invalid_argument("no " + kind + " has " +
+                                (is_depth(rule) ? "attention residuals" : "several residual streams") +
+                                " (--placement " + config.placement +
                                 "): a run directory is the only format for this model");
   const Architecture* nearest = nullptr;
   std::vector<std::string> fewest;

@@ -15,7 +15,7 @@
 using nlohmann::json;
 
 std::string joined_matrices(const Config& config, const CompanionFiles& companions) {
-  if (config.placement_row->streams != StreamRule::single) return "";  // no class has several streams
+  if (config.placement_row->streams != StreamRule::single) return "";  // no class has these
   return joined_matrices(class_of(config.without_lora(), companions));
 }
 
