@@ -1,7 +1,7 @@
 // Attention over depth: the textbook's mean by complex step, and the fast one against the textbook's.
 
 #include "layers/model/resolve.hpp"
-#include "layers/streams/depth.hpp"
+#include "layers/streams/streams.hpp"
 #include "layers/textbook/streams.hpp"
 
 #include "textbook.hpp"
@@ -193,6 +193,9 @@ TEST_CASE("branches read the sums that are finished before them", "[depth][strea
   CHECK(sums(100) == "0b 1 1 1 1 1 1 1 1 ");
   c.residual_block = 1;
   CHECK(sums_read(c) == (2 + 3 + 4 + 5 + 6 + 7 + 8 + 9) / 8.);
+  c = resolve(c);
+  CHECK(multiply_adds_of_streams(c) == 3 * 5.5 * c.channels);
+  CHECK(multiply_adds_of_coefficients(c) == 5.5 * c.channels);
 }
 
 TEST_CASE("a mean over depth is the same for any number of threads", "[depth][streams]") {
