@@ -111,8 +111,9 @@ def parameters_of(c, branches):
 
 
 def attnres_by_authors(p, c, x, branches):
-    """forward and block_attn_res in the README of MoonshotAI/Attention-Residuals, for a whole stack. A block ends before
-    the attention of a layer; the first layer reads the embedding, with which the list of blocks begins."""
+    """forward and block_attn_res in the README of MoonshotAI/Attention-Residuals, for a whole stack. The first layer
+    reads the embedding, which is then the first of the blocks. The authors end blocks between layers, and here a block
+    may end after any branch."""
 
     def rms_norm(v, gain):
         return gain * v / torch.sqrt(v.square().mean(-1, keepdim=True) + c.norm_eps)
@@ -171,8 +172,9 @@ def inkling(c, p, branches, block):
     config = Inkling2TextConfig(
         hidden_size=c.channels, num_hidden_layers=c.layers, num_attention_heads=2, num_key_value_heads=2, head_dim=4,
         swa_num_attention_heads=2, swa_num_key_value_heads=2, swa_head_dim=4, moe_intermediate_size=8,
-        n_routed_experts=2, num_experts_per_tok=1, vocab_size=8, unpadded_vocab_size=8, pad_token_id=0, eos_token_id=None,
-        layer_types=["hybrid_sliding"] * c.layers, n_layers_per_attn_res_block=block, rms_norm_eps=c.norm_eps,
+        n_routed_experts=2, num_experts_per_tok=1, vocab_size=8, unpadded_vocab_size=8, pad_token_id=0,
+        eos_token_id=None, layer_types=["hybrid_sliding"] * c.layers, n_layers_per_attn_res_block=block,
+        rms_norm_eps=c.norm_eps,
     )  # fmt: skip
     theirs = Inkling2TextModel._from_config(config, attn_implementation="eager")
     for i, layer in enumerate(theirs.layers):

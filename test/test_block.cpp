@@ -2,6 +2,7 @@
 
 #include "layers/model/block.hpp"
 
+#include "branch.hpp"
 #include "check.hpp"
 #include "forms.hpp"
 
@@ -34,7 +35,9 @@ Run run(const Config& config, int B, int T, const Dropout& dropout, int backward
   std::vector<float> buffer = garbage(sizes.size());
   Layout layout(buffer.data());
   const BlockSaved saved = declare_block_saved(layout, config, layer, B, T, true);
-  const BlockScratch scratch = declare_block_scratch(layout, config, B, T, true);
+  BlockScratch scratch = declare_block_scratch(layout, config, B, T, true);
+  std::vector<std::vector<float>> sums;
+  add_sums(scratch.streams, sums, config, N);
 
   const RopeTables ropes(config);
   const BlockContext context{config, ropes, scratch, B, T, dropout, layer, {}};
@@ -44,6 +47,7 @@ Run run(const Config& config, int B, int T, const Dropout& dropout, int backward
   Run r{{saved.ffn.y, saved.ffn.y + wide}, {}, {}};
   for (int i = 0; i < backwards; ++i) {
     r.dx = random_floats(wide, 3);
+    std::fill_n(scratch.streams.depth.d, sums.size() * size_t(N) * C, 0.f);
     block_backward(r.dx.data(), g, x.data(), saved, p, context);
   }
   for (const TensorSpec& spec : measure.table())

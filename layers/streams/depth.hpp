@@ -11,8 +11,8 @@
 //             dq = Σ dz·r·v over all rows and sources      dw += scale·gain ⊙ dq      dgain += scale·w ⊙ dq
 //   saves     nothing: the sources are kept, and backward computes z again
 //
-// A branch then writes y = f if it begins a block, and y = skip·x + f otherwise. In blocks of one branch, all outputs are
-// sources.
+// A branch then writes y = f if it begins a block, and y = skip·x + f otherwise. In blocks of one branch, all outputs
+// are sources.
 //
 //   depth         scale 1
 //   depth_normed  scale C^-½, no gain, and the values are the keys: h = Σ α·r·v, dα = r·⟨dh, v⟩, and

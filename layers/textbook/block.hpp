@@ -642,7 +642,7 @@ struct Block {
     }
     if (is_depth(t.streams.rule)) {
       BranchFunction<Number, F> branch{without_skip(p), {}, of_streams.branch, f, rows};
-      return depth_branch_forward(y, of_streams.depth, of_streams.h, x, depth_of(t), skip(), branch, rows);
+      return depth_branch_forward(y, of_streams.depth, of_streams.h, x, depth_of(t), branch, rows);
     }
     streams_forward(y, of_streams, x, {p, pass.p.streams(t.streams)}, f, rows);
   }
@@ -656,7 +656,7 @@ struct Block {
     }
     if (is_depth(t.streams.rule)) {
       BranchFunction<Number, F> branch{without_skip(p), without_skip(g), of_streams.branch, f, rows};
-      return depth_branch_backward(dx, dy, of_streams.depth, of_streams.h, x, depth_of(t), skip(), branch, rows);
+      return depth_branch_backward(dx, dy, of_streams.depth, of_streams.h, x, depth_of(t), branch, rows);
     }
     streams_backward(dx, {g, pass.g.streams(t.streams)}, dy, x, of_streams, {p, pass.p.streams(t.streams)}, f, rows);
   }
@@ -664,9 +664,9 @@ struct Block {
   // The place of a branch among all, and its query.
   DepthBranch<Number> depth_of(const ::Branch& t) {
     const size_t number = 2 * layer + (&t == &block.ffn);
-    return {pass.sums, number, pass.p.depth(t.streams.depth), pass.g.depth(t.streams.depth)};
+    const Number skip = *pass.config.skip_scale;
+    return {pass.sums, number, skip, pass.p.depth(t.streams.depth), pass.g.depth(t.streams.depth)};
   }
-  Number skip() const { return *pass.config.skip_scale; }
 
   std::pair<Attention<Number>&, FeedForward<Number>&> functions() { return {attention, ffn}; }
 

@@ -434,8 +434,8 @@ void depth_backward(std::vector<std::vector<Number>>& dv, const DepthQuery<Numbe
 
 // ---- branches that attend over depth -------------------------------------------------------------------------
 
-// DepthSums: the sums of a stack. v[0] is its first input, v[j] the sum of the outputs of block j of its branches, if it
-// is finished. d: their gradients.
+// DepthSums: the sums of a stack. v[0] is its first input, v[j] the sum of the outputs of block j of its branches, if
+// that is finished. d: their gradients.
 
 template <class Number>
 struct DepthSums {
@@ -469,33 +469,33 @@ template <class Number>
 struct DepthBranch {
   DepthSums<Number>& sums;
   size_t branch;  // its number
+  Number skip;
   DepthQuery<Number> p, g;
 };
 
 template <class Number, class Function>
 void depth_branch_forward(Number* y, DepthSaved<Number>& saved, std::vector<Number>& h, const Number* x,
-                          const DepthBranch<Number>& at, Number skip, Function&& F, const Rows& rows) {
+                          const DepthBranch<Number>& at, Function&& F, const Rows& rows) {
   const size_t N = rows.N, C = rows.C;
   DepthSums<Number>& sums = at.sums;
   h.assign(x, x + N * C);
   if (at.branch == 0) sums.v = {h};
   else depth_forward(h.data(), saved, sums.sources(at.branch, x), at.p, N, C);
   F.forward(y, h.data());
-  if (!sums.begins(at.branch)) add(y, skip, x, N * C);
+  if (!sums.begins(at.branch)) add(y, at.skip, x, N * C);
   if (sums.begins(at.branch + 1)) sums.v.emplace_back(y, y + N * C);
 }
 
 template <class Number, class Function>
 void depth_branch_backward(Number* dx, const Number* dy, const DepthSaved<Number>& saved, const std::vector<Number>& h,
-                           const Number* x, const DepthBranch<Number>& at, Number skip, Function&& F,
-                           const Rows& rows) {
+                           const Number* x, const DepthBranch<Number>& at, Function&& F, const Rows& rows) {
   const size_t N = rows.N, C = rows.C;
   DepthSums<Number>& sums = at.sums;
   std::vector<Number> d(dy, dy + N * C), dh(N * C);
   if (sums.begins(at.branch + 1)) add(d.data(), Number(1), sums.d[(at.branch + 1) / sums.block].data(), N * C);
   const std::vector<Number> whole = d;  // F may overwrite d
   F.backward(dh.data(), d.data(), h.data());  // y = skip·x + F(h)
-  for (size_t i = 0; i < N * C; ++i) dx[i] = sums.begins(at.branch) ? Number(0) : skip * whole[i];
+  for (size_t i = 0; i < N * C; ++i) dx[i] = sums.begins(at.branch) ? Number(0) : at.skip * whole[i];
   if (at.branch == 0) {
     for (size_t i = 0; i < N * C; ++i) dx[i] = dh[i] + sums.d[0][i];  // h = x = v[0]
     return;
