@@ -93,7 +93,7 @@ PLACEMENTS = (
     "post pre sandwich deepnorm reordered none glm-deepnorm pre-post mix-ln lns sub-ln layerscale rezero gpas keel b2t "
     "normformer"
 ).split()
-NORMS = "layernorm rmsnorm scalenorm batchnorm dyt derf".split()
+NORMS = "layernorm rmsnorm scalenorm batchnorm dyt derf gatednorm".split()
 POSITIONS = "learned sinusoidal rope alibi relative none".split()
 ACTIVATIONS = "gelu gelu-tanh relu relu2 silu geglu geglu-tanh swiglu swiglu-clamped".split()
 UNUSUAL = "--logit-cap 20"  # with learned positions, no class has it

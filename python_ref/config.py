@@ -18,10 +18,11 @@ class Config:
     norm_sum: str = "same"
     norm_final: str = "same"
     norm_eps: float = 1e-5
-    norm_bias: Optional[bool] = None  # None: as `bias`, but false for RMSNorm and ScaleNorm
+    norm_bias: Optional[bool] = None  # None: as `bias`, but false for norm.WITHOUT_BIAS
     norm_gain: bool = True
     norm_unit_offset: bool = False  # the gain is 1 + w
     dyt_alpha: float = 0.5  # initial α of DyT and Derf
+    gated_norm_rank: int = 16  # of the gate of GatedNorm
     final_norm: Optional[bool] = None  # None: the default of the placement
     embedding_norm: bool = False
     qk_norm: str = "none"  # none | head | full | qkv
@@ -108,7 +109,7 @@ class Config:
         self.placement = residual.ALIASES.get(self.placement, self.placement)
         placement = residual.PLACEMENTS[self.placement]
         if self.norm_bias is None:
-            self.norm_bias = self.bias and self.norm not in ("rmsnorm", "scalenorm")
+            self.norm_bias = self.bias and self.norm not in norm.WITHOUT_BIAS
         if self.final_norm is None:
             self.final_norm = placement.final_norm
         if self.skip_scale is None:

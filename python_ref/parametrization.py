@@ -48,8 +48,17 @@ def is_gain_of_scalenorm(c, name):
     return part == "gain" and "norm" in norm_of and norm.at(c, norm_of)[0] == "scalenorm"
 
 
+def is_gate_of_norm(c, name, part):
+    norm_of, _, leaf = name.rpartition(".")
+    return leaf == part and "norm" in norm_of and norm.at(c, norm_of)[0] == "gatednorm"
+
+
 def learning_rate(c, name, dims):
     of_size = m_n(c) ** 0.5 if is_gain_of_scalenorm(c, name) else 1.0  # the gain is √C
+    if is_gate_of_norm(c, name, "down"):
+        return 1 / m_n(c)
+    if is_gate_of_norm(c, name, "up"):
+        return 1.0
     if "norm_sum." in name or name.endswith(("stream_mix.own", "stream_mix.first", "gpas.gate")):
         return of_size / m_l(c)  # acts on the whole stream in each block
     if c.placement == "attnres-normed" and name.endswith("streams.query"):  # its products have the factor C^-½
@@ -74,7 +83,7 @@ def epsilon(c, name, dims):
         width = heads
     elif part.endswith("streams.query"):
         width = m_n(c) ** 0.5 if c.placement == "attnres-normed" else 1.0
-    elif part == "head.bias" or "router." in part or part.endswith(NUMBERS):
+    elif part == "head.bias" or "router." in part or part.endswith(NUMBERS) or is_gate_of_norm(c, part, "down"):
         width = 1.0
     elif is_gain_of_scalenorm(c, part):
         width = m_n(c) ** 0.5

@@ -226,6 +226,10 @@ def norm_cases(out):
 def theirs_of_kind(kind, x, p, eps, offset):
     """The same with PyTorch's functions."""
     C, bias = x.shape[1], p.get("bias", 0)
+
+    def gated(v):
+        return v * F.linear(F.silu(F.linear(v, p["down"])), p["up"]).sigmoid()
+
     if kind == "batchnorm":
         running = [p[n].detach().clone() for n in ("running_mean", "running_var")]
         y = F.batch_norm(x, *running, p["gain"], p.get("bias"), True, 0.1, eps)
@@ -237,6 +241,7 @@ def theirs_of_kind(kind, x, p, eps, offset):
         "scalenorm": lambda: F.rms_norm(x, (C,), (p["gain"] / math.sqrt(C)).expand(C), eps),
         "dyt": lambda: p["gain"] * torch.tanh(p["alpha"] * x) + bias,
         "derf": lambda: p["gain"] * torch.special.erf(p["alpha"] * x + p["shift"]) + bias,
+        "gatednorm": lambda: gated(F.rms_norm(x, (C,), p["gain"], eps) + bias),
     }[kind]()
 
 
@@ -257,20 +262,24 @@ def norm_kinds_cases(out):
         ("derf", True, 5, 33, 0, 1, 0),
         ("derf", False, 7, 17, 0, 0.01, 0),
         ("derf", True, 3, 40, 0, 8, 0),
+        ("gatednorm", False, 5, 33, 0, 1, 1e-5),
+        ("gatednorm", True, 70, 17, 0.5, 2, 1e-5),
+        ("gatednorm", False, 7, 40, 0, 0.003, 1e-5),
     ]:
         offset = kind in ("layernorm", "rmsnorm")
         name = f"{kind}-{N}x{C}" + ("-bias" if has_bias else "") + ("-offset" if offset else "")
         case = Case(out, "norm_kinds", name, N=N, C=C, eps=eps, bias=int(has_bias), offset=int(offset))
         x, dy = case.normal("x", N, C, mean=mean, deviation=deviation), case.normal("dy", N, C)
         c = Config(norm=kind, norm_bias=has_bias, norm_unit_offset=offset, layers=1, channels=C, heads=1)
+        c.gated_norm_rank = 3  # as in the tests
         p = {}
         for row, shape in norm.declare("n", C, c):
             p[row[2:]] = case.floats(row[2:], start(case.random, c, row, shape))
-        more = {"unit_offset": offset} | {k: p[k] for k in ("alpha", "shift") if k in p}
+        more = {"unit_offset": offset} | {k: p[k] for k in norm.MORE if k in p}
         y = norm.forward(x, p["gain"], p.get("bias"), kind, eps, **more)
         same(y, theirs_of_kind(kind, x, p, eps, offset))
         case.expect(y=y)
-        terms = norm.uncancelled(x, p["gain"], dy, kind, eps, **more)
+        terms = norm.uncancelled(x, p["gain"], dy, kind, eps, bias=p.get("bias", 0), **more)
         for tensor, value in {"x": x, **Parameters(p).trained()}.items():
             if not tensor.startswith("running"):
                 case.gradient("d" + tensor, gradients(y, dy, value)[0], terms[tensor])
@@ -688,11 +697,12 @@ MODELS = {
     f"{placement}-{kind}": (TINY_LLAMA if (i + j) % 2 else TINY_GPT)
     | {"placement": placement, "norm": kind, "norm-bias": kind != "scalenorm"}
     | ({"mix-fraction": 0.5} if placement == "mix-ln" else {})
+    | ({"gated-norm-rank": 3} if kind == "gatednorm" else {})
     for i, placement in enumerate(
         [p for p, row in residual.PLACEMENTS.items() if row.norms and not row.streams and not row.gpas]
         + ["mix-ln", "gpas"]
     )
-    for j, kind in enumerate(("scalenorm", "batchnorm", "dyt", "derf"))
+    for j, kind in enumerate(("scalenorm", "batchnorm", "dyt", "derf", "gatednorm"))
 } | {
     "pre-layernorm-unit-offset": TINY_GPT | {"placement": "pre", "norm-unit-offset": True},
     "sandwich-rmsnorm-unit-offset": TINY_LLAMA
@@ -712,6 +722,10 @@ MODELS = {
         "unit-offset": TINY_GPT | {"placement": "sandwich", "norm-unit-offset": True, "norm-out": "rmsnorm"}
         | {"norm-in": "simple-rmsnorm"},
         "hyper": TINY_GPT | {"placement": "hyper", "streams": 2, "norm-in": "dyt", "norm-eps": LARGE_EPS},
+        "gated": TINY_LLAMA | {"placement": "sandwich", "norm": "rmsnorm", "norm-bias": False, "qk-norm": "head"}
+        | {"norm-in": "gatednorm", "norm-final": "gatednorm", "gated-norm-rank": 16},
+        "gated-inner": TINY_GPT | {"placement": "sub-ln", "norm-inner": "gatednorm", "gated-norm-rank": 2}
+        | {"experts": 3, "shared-experts": 1},
     }.items()
 } | {  # twice to three times as wide and as deep as their base model
     f"{kind}-{name}": {"parametrization": kind, "base-channels": options["channels"] // 2, "base-layers": 1} | options
@@ -723,6 +737,8 @@ MODELS = {
          | {"residual-block": 3, "skip-scale": 0.7}),
         ("mup", "attnres-normed", TINY_LLAMA | LLAMA_LIKE | {"placement": "attnres-normed", "residual-block": 2}),
         ("mup", "scalenorm", TINY_GPT | {"placement": "pre", "norm": "scalenorm", "norm-bias": False}),
+        ("mup", "gatednorm", TINY_GPT | {"placement": "post", "norm": "gatednorm", "gated-norm-rank": 3}),
+        ("completep", "gatednorm", TINY_GPT | {"placement": "sandwich", "norm": "gatednorm", "gated-norm-rank": 2}),
         ("completep", "norms", TINY_GPT | {"placement": "pre-post", "norm-sum": "scalenorm"}),
         ("completep", "gpt", TINY_GPT | {"placement": "pre"}),
         ("completep", "gpas", TINY_GPT | {"placement": "gpas", "layers": 3}),

@@ -9,7 +9,7 @@
 inline Config norm_config(NormKind kind, bool bias = false, float eps = 1e-5f, bool unit_offset = false) {
   Config c;
   c.norm = kind, c.norm_eps = eps, c.norm_bias = bias, c.norm_unit_offset = unit_offset;
-  c.vocab_size = c.channels = c.n_head = 1;
+  c.vocab_size = c.channels = c.n_head = 1, c.gated_norm_rank = 3;
   return resolve(c);
 }
 

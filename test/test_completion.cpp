@@ -69,7 +69,7 @@ const Case kCases[] = {
     {"train_gpt|train|--no-qk", "--no-qkv-bias"},
     {"train_gpt|sample|--norm", ""},
     {"train_gpt|train|--norm|",
-     "layernorm rmsnorm scalenorm batchnorm dyt derf nonparametric-layernorm simple-rmsnorm"},
+     "layernorm rmsnorm scalenorm batchnorm dyt derf gatednorm nonparametric-layernorm simple-rmsnorm"},
     {"train_gpt|compare|--placement|de", "deepnorm"},
     {"train_gpt|export|--to|", "hf gguf llmc llama2c"},
     {"train_gpt|train|--lr|", ""},
@@ -208,7 +208,8 @@ TEST_CASE("bash completes commands, options, choices and files", "[completion][p
                                         "complete_line train_gpt train --norm = r\n"
                                         "complete_line train_gpt train --data = a.txt\n");
   CHECK(printed(f, "bash lines") ==
-        "layernorm rmsnorm scalenorm batchnorm dyt derf nonparametric-layernorm simple-rmsnorm\nrmsnorm\nFILES\n");
+        "layernorm rmsnorm scalenorm batchnorm dyt derf gatednorm nonparametric-layernorm simple-rmsnorm\n"
+        "rmsnorm\nFILES\n");
 }
 
 TEST_CASE("zsh completes commands, options, choices and files", "[completion][program]") {

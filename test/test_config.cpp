@@ -217,18 +217,22 @@ TEST_CASE("the initialization can be chosen independently of the placement", "[c
   }
   CHECK(deviation(with([](Config& c) { c.init = InitChoice::xavier, c.init_gain = 3; }), Role::embedding) == .02f);
   CHECK(deviation(with([](Config& c) { c.placement = "post", c.init_gain = 3; }), Role::router) == .02f);
+  CHECK(deviation(with([](Config& c) { c.placement = "post", c.init_gain = 3; }), Role::norm_gate) == .02f);
 }
 
 TEST_CASE("options that a norm does not have are refused with the reason", "[config]") {
   CHECK(contains(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_unit_offset = true; }),
              "one gain starts at sqrt(channels)"));
-  for (const NormKind kind : {NormKind::batchnorm, NormKind::dyt, NormKind::derf})
+  for (const NormKind kind : {NormKind::batchnorm, NormKind::dyt, NormKind::derf, NormKind::gatednorm})
     CHECK(contains(refusal([&](Config& c) { c.norm = kind, c.norm_unit_offset = true; }), "layernorm or rmsnorm only"));
   CHECK(contains(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = true; }),
              "--norm-bias does not go with"));
   CHECK(refusal([](Config& c) { c.norm = NormKind::scalenorm, c.norm_bias = false; }) == "");
-  for (const NormKind kind : {NormKind::scalenorm, NormKind::batchnorm, NormKind::dyt, NormKind::derf})
+  for (const NormKind kind :
+       {NormKind::scalenorm, NormKind::batchnorm, NormKind::dyt, NormKind::derf, NormKind::gatednorm})
     CHECK(contains(refusal([&](Config& c) { c.norm = kind, c.norm_gain = false; }), "layernorm or rmsnorm only"));
+  CHECK(contains(refusal([](Config& c) { c.norm = NormKind::gatednorm, c.qk_norm = QkNormKind::head; }),
+                 "--qk-norm goes with --norm layernorm or rmsnorm only"));
   CHECK(contains(refusal([](Config& c) { c.norm_gain = false, c.norm_unit_offset = true; }),
                  "--norm-unit-offset goes with --norm-gain only"));
   CHECK(refusal([](Config& c) { c.norm_gain = false; }) == "");
@@ -259,6 +263,7 @@ TEST_CASE("impossible values are refused and the option is named", "[config]") {
   CHECK(contains(refusal([](Config& c) { c.mix_fraction = 1.5; }), "--mix-fraction"));
   CHECK(contains(refusal([](Config& c) { c.layer_scale_init = -1; }), "--layer-scale-init"));
   CHECK(contains(refusal([](Config& c) { c.dyt_alpha = -1; }), "--dyt-alpha"));
+  CHECK(contains(refusal([](Config& c) { c.gated_norm_rank = 0; }), "--gated-norm-rank is 0: must be 1 to"));
   CHECK(contains(refusal([&](Config& c) { c.init_gain = double(nan); }), "--init-gain"));
   CHECK(contains(refusal([](Config& c) { c.placement = "hyper", c.stream_mix = true; }), "one residual stream only"));
   CHECK(contains(refusal([](Config& c) { c.placement = "attnres", c.stream_mix = true; }), "one residual stream only"));

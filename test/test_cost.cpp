@@ -43,6 +43,40 @@ TEST_CASE("FLOPs of attention with a window", "[cost]") {
   CHECK(flops_per_token(resolve(c)) == without);
 }
 
+// Two norms in each of the two blocks and one after them, each with a matrix into the gate and one out of it.
+TEST_CASE("FLOPs of the gates of GatedNorm", "[cost]") {
+  Config c;
+  c.n_layer = 2, c.n_head = 4, c.channels = 32, c.hidden = 48, c.context = 7, c.vocab_size = 11;
+  c.norm = NormKind::rmsnorm;
+  const auto more = [&](auto change) {
+    Config gated = c;
+    gated.norm = NormKind::gatednorm, gated.gated_norm_rank = 4;
+    change(c), change(gated);
+    return std::pair{flops_per_token(resolve(gated)) - flops_per_token(resolve(c)),
+                     flops_run_again(resolve(gated)) - flops_run_again(resolve(c))};
+  };
+  const double gate = 2 * 4 * 32;
+  CHECK(more([](Config&) {}) == std::pair{6 * 5 * gate, 0.});
+  CHECK(more([](Config& m) { m.recompute = Recompute::selective; }) == std::pair{6 * 5 * gate, 2 * 4 * gate});
+  CHECK(more([](Config& m) { m.placement = "sandwich"; }) == std::pair{6 * 9 * gate, 2 * 4 * gate});
+  CHECK(more([](Config& m) { m.recompute = Recompute::full; }) == std::pair{6 * 9 * gate, 2 * 8 * gate});
+  // Before down, each of the three experts of a token has a row of 48.
+  const double inner = 3 * 2 * 4 * 48;
+  CHECK(more([](Config& m) { m.placement = "sub-ln", m.experts = 4, m.shared_experts = 1; }).first ==
+        Approx(6 * (7 * gate + 2 * inner)));
+  // Hyper-connections normalize four streams before each branch.
+  CHECK(more([](Config& m) { m.placement = "hyper", m.experts = m.shared_experts = 0; }).first ==
+        6 * (5 + 4 * 4) * gate);
+
+  c.placement = "pre", c.norm = NormKind::gatednorm, c.gated_norm_rank = 4;
+  Layout layout;
+  declare_model(layout, resolve(c));
+  std::vector<TensorSpec> table = layout.table();
+  const double all = flops_per_token(resolve(c), table);
+  for (TensorSpec& spec : table) spec.trained = !spec.name.ends_with("_norm.up");
+  CHECK(all - flops_per_token(resolve(c), table) == 2 * 4 * 32);  // no dup
+}
+
 // ---- part by part ------------------------------------------------------------------------------------------
 
 namespace {

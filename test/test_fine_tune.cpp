@@ -334,6 +334,7 @@ TEST_CASE("--init-from warns of options that the user gave, not of those that th
   const Corpus f;
   const std::string tune = "train stories.txt --init-from first --steps 1 --warmup 0 --dry-run --out tuned --quiet ";
   for (const char* model : {"", "--placement layerscale --layer-scale-init .2", "--norm dyt --dyt-alpha .7",
+                            "--norm gatednorm --gated-norm-rank 4",
                             "--preset llama2 --rope-theta 500", "--window 5 --window-every 2"}) {
     REQUIRE(f.run("train stories.txt --steps 1 --force --out first " + (model + kTiny)).status == 0);
     for (const char* other : {"", "--placement post", "--norm rmsnorm", "--window 0"}) {
@@ -356,6 +357,8 @@ TEST_CASE("a trained model goes on with another norm", "[tune]") {
   const Outcome dyt = f.run(tune + "dyt --out dyt");
   CHECK(dyt.status == 0);
   CHECK(contains(dyt.out, " tensors of norms (block.0.attention.norm_in.alpha, ...) start new"));
+  const Outcome gated = f.run(tune + "gatednorm --gated-norm-rank 2 --out gated");
+  CHECK(contains(gated.out, " tensors of norms (block.0.attention.norm_in.down, ...) start new"));
   CHECK(!contains(f.run(tune + "layernorm --out same").out, "WARNING  first"));
 }
 

@@ -268,6 +268,7 @@ TEST_CASE("config.json says which norms a block has", "[formats]") {
         json({{"norm_in", {{"norm", "rmsnorm"}, {"norm_gain", false}, {"norm_bias", false}}},
               {"final_norm", {{"norm", "dyt"}, {"norm_gain", true}, {"norm_bias", true}}}}));
   CHECK(read_modeling_config(file).norm_sites == sites.norm_sites);
+  CHECK(file["gated_norm_rank"] == 16);
   CHECK_FALSE(config("pre").contains("site_norms"));
   CHECK(config("pre")["final_norm"] == true);
   CHECK(config("post")["final_norm"] == false);

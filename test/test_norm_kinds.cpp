@@ -1,5 +1,7 @@
 // Norms of all kinds: their tensors, identities between them, and BatchNorm in training and evaluation.
 
+#include <utility>
+
 #include "norm_layer.hpp"
 
 namespace {
@@ -23,16 +25,20 @@ TEST_CASE("a norm declares the tensors of its kind and their initial values", "[
         Want{NormKind::scalenorm, false, {"gain 1 2.6457512"}},
         Want{NormKind::batchnorm, false, {"gain 7 1", "bias 7 0", "running_mean 7 0 kept", "running_var 7 1 kept"}},
         Want{NormKind::dyt, false, {"gain 7 1", "bias 7 0", "alpha 1 0.5"}},
-        Want{NormKind::derf, false, {"gain 7 1", "bias 7 0", "alpha 1 0.5", "shift 1 0"}}}) {
+        Want{NormKind::derf, false, {"gain 7 1", "bias 7 0", "alpha 1 0.5", "shift 1 0"}},
+        Want{NormKind::gatednorm, false, {"gain 7 1", "bias 7 0", "down 3x7 N(0, 0.02)", "up 7x3 N(0, 0.02)"}}}) {
     std::vector<std::string> got;
     Layout layout;
     declare_norm(layout, norm_config(kind, kind != NormKind::scalenorm, 1e-5f, offset), "norm", 7);
     for (const TensorSpec& spec : layout.table()) {
       char start[32];
-      std::snprintf(start, sizeof start, "%.8g", static_cast<double>(spec.start.mean));
-      const std::string shape = std::to_string(spec.shape[0]);
+      const double mean = spec.start.mean, deviation = spec.start.deviation;
+      std::snprintf(start, sizeof start, deviation > 0 ? "N(%g, %g)" : "%.8g", mean, deviation);
+      const std::string shape =
+          std::to_string(spec.shape[0]) + (is_vector(spec) ? "" : "x" + std::to_string(spec.shape[1]));
       got.push_back(spec.name.substr(5) + " " + shape + " " + start + (spec.trained ? "" : " kept"));
-      CHECK(!spec.decay);
+      CHECK(spec.decay == !is_vector(spec));
+      CHECK(is_norm(spec));
     }
     CHECK(got == rows);
   }
@@ -47,7 +53,7 @@ TEST_CASE("gains start at what is asked for, ScaleNorm's times the root of the w
     return layout.table().front().start.mean;
   };
   for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm, NormKind::batchnorm, NormKind::dyt,
-                              NormKind::derf})
+                              NormKind::derf, NormKind::gatednorm})
     CHECK(start(kind, false) == .25f);
   CHECK(start(NormKind::rmsnorm, true) == -.75f);
   CHECK(start(NormKind::scalenorm, false) == 1);
@@ -83,7 +89,8 @@ TEST_CASE("each kind of norm has its row in the table", "[norm]") {
     CHECK(norm_row(kind).kind == kind);
     Config c = norm_config(kind);
     c.norm_bias.reset(), c.bias = true;
-    CHECK(*resolve(c).norm_bias == (kind != NormKind::rmsnorm && kind != NormKind::scalenorm));
+    const bool bare = kind == NormKind::rmsnorm || kind == NormKind::scalenorm || kind == NormKind::gatednorm;
+    CHECK(*resolve(c).norm_bias == !bare);
     c.bias = false;
     CHECK(!*resolve(c).norm_bias);
   }
@@ -165,6 +172,45 @@ TEST_CASE("ScaleNorm is RMSNorm with all gains g/√C", "[norm]") {
     double dg = 0;
     for (int c = 0; c < C; ++c) dg += double(rms.g.gain[c]) / double(root);
     check_error("scalenorm vs rmsnorm/dg", std::fabs(double(*scale.g.gain) / dg - 1), 1e-6);
+  }
+}
+
+TEST_CASE("GatedNorm is half of RMSNorm if up is 0, and the same if the gate is open", "[norm]") {
+  const int N = 130, C = 33;
+  const std::vector<float> x = random_floats(N * C, 1, .5f), dy = random_floats(N * C, 2);
+  for (const bool bias : {false, true}) {
+    NormLayer gated(norm_config(NormKind::gatednorm, bias), N, C), rms(norm_config(NormKind::rmsnorm, bias), N, C);
+    std::copy_n(gated.p.gain, C, rms.p.gain);
+    if (bias) std::copy_n(gated.p.bias, C, rms.p.bias);
+    std::fill_n(gated.p.up, 3 * C, 0.f);
+    CHECK(same_bits(gated.forward(x), scaled(.5f, rms.forward(x))));
+    CHECK(same_bits(gated.backward(dy, x), scaled(.5f, rms.backward(dy, x))));
+    CHECK(same_bits(gated.gradient(gated.row("gain")), scaled(.5f, {rms.g.gain, rms.g.gain + C})));
+    CHECK(same_bits(gated.gradient(gated.row("down")), std::vector<float>(3 * C)));
+    if (!bias) continue;
+    std::fill_n(gated.p.gain, C, 0.f), std::fill_n(gated.p.bias, C, 1.f);  // v is 1 everywhere, and so is s
+    std::fill_n(gated.p.down, 3 * C, 50.f / C);
+    for (const float sign : {1.f, -1.f}) {  // z is far beyond what e^z can hold
+      std::fill_n(gated.p.up, 3 * C, sign * 10);
+      for (const float y : gated.forward(x)) CHECK(y == std::max(0.f, sign));
+      for (const float dx : gated.backward(dy, x)) CHECK(dx == 0);
+    }
+  }
+}
+
+TEST_CASE("frozen matrices of GatedNorm have no gradient and change no other", "[norm]") {
+  const int N = 130, C = 33;
+  const std::vector<float> x = random_floats(N * C, 1, .5f), dy = random_floats(N * C, 2);
+  NormLayer whole(norm_config(NormKind::gatednorm), N, C);
+  whole.forward(x);
+  const std::vector<float> dx = whole.backward(dy, x);
+  for (float* Norm::*frozen : {&Norm::down, &Norm::up}) {
+    NormLayer norm(norm_config(NormKind::gatednorm), N, C);
+    norm.forward(x);
+    const float* memory = std::exchange(norm.g.*frozen, nullptr);
+    CHECK(same_bits(norm.backward(dy, x), dx));
+    CHECK(std::all_of(memory, memory + 3 * C, [](float g) { return g == 0; }));
+    CHECK(same_bits(norm.gradient(norm.row("gain")), whole.gradient(whole.row("gain"))));
   }
 }
 

@@ -1,5 +1,6 @@
-// Whole models with ScaleNorm, BatchNorm, DyT and Derf: BatchNorm's running statistics and its leak from later tokens,
-// and the rest of a model with each norm. test_model.cpp and test_textbook_model.cpp check their numbers.
+// Whole models with ScaleNorm, BatchNorm, DyT, Derf and GatedNorm: the running statistics of BatchNorm and its leak
+// from later tokens, and the rest of a model with each norm. test_model.cpp and test_textbook_model.cpp check their
+// numbers.
 
 #include <algorithm>
 #include <set>
@@ -11,7 +12,8 @@
 
 namespace {
 
-constexpr NormKind kOthers[] = {NormKind::scalenorm, NormKind::batchnorm, NormKind::dyt, NormKind::derf};
+constexpr NormKind kOthers[] = {NormKind::scalenorm, NormKind::batchnorm, NormKind::dyt, NormKind::derf,
+                               NormKind::gatednorm};
 constexpr int kB = 3, kT = 17, V = 31;
 
 Config make_config(NormKind kind, const std::string& placement = "pre", bool llama = false) {

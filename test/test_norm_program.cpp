@@ -1,4 +1,4 @@
-// The whole program with ScaleNorm, BatchNorm, DyT and Derf.
+// The whole program with ScaleNorm, BatchNorm, DyT, Derf and GatedNorm.
 
 #include "check.hpp"
 #include "small_run.hpp"
@@ -31,13 +31,14 @@ TEST_CASE("BatchNorm's running statistics are part of a run", "[program][slow]")
 
 TEST_CASE("compare and init-report take every norm", "[program][slow]") {
   const Corpus f;
-  const Outcome o = f.run("compare --data stories.txt --steps 3 --out c --grid norm=scalenorm,batchnorm,dyt,derf "
+  const Outcome o = f.run("compare --data stories.txt --steps 3 --out c "
+                          "--grid norm=scalenorm,batchnorm,dyt,derf,gatednorm "
                           "+ norm=rmsnorm norm-unit-offset=true + norm=derf dyt-alpha=1" + kSmall);
   INFO(o.err);
   REQUIRE(o.status == 0);
-  CHECK(count_lines(f.read("c/summary.csv")) == 7);
-  const Outcome looked = f.run("init-report --data stories.txt --grid norm=scalenorm,batchnorm,dyt,derf layers=2 "
-                               "channels=32 heads=2");
+  CHECK(count_lines(f.read("c/summary.csv")) == 8);
+  const Outcome looked = f.run("init-report --data stories.txt --grid norm=scalenorm,batchnorm,dyt,derf,gatednorm "
+                               "layers=2 channels=32 heads=2");
   INFO(looked.err);
   CHECK(looked.status == 0);
   const Outcome refused =

@@ -148,6 +148,7 @@ void mixture(Config& c) { c.experts = c.experts_per_token = 3, c.router_logit_bi
 void biases(Config& c) { c.bias = c.head_bias = true; }
 void scalenorm(Config& c) { c.norm = NormKind::scalenorm; }
 void derf(Config& c) { c.norm = NormKind::derf, c.bias = true; }
+void gatednorm(Config& c) { c.norm = NormKind::gatednorm, c.gated_norm_rank = 4; }
 
 const Setting kSettings[] = {
     {.name = "adamw", .lr = 4e-3},
@@ -172,6 +173,8 @@ const Setting kMoreSettings[] = {
     {.name = "scalenorm", .lr = 4e-3, .change = scalenorm},
     {.name = "scalenorm, sgd", .optimizer = "sgd", .lr = .05, .change = scalenorm},
     {.name = "derf", .lr = 1e-3, .change = derf},
+    {.name = "gatednorm", .lr = 4e-3, .change = gatednorm},
+    {.name = "gatednorm, sgd", .optimizer = "sgd", .lr = .05, .change = gatednorm},
 };
 
 }  // namespace
@@ -340,6 +343,30 @@ TEST_CASE("factors of ScaleNorm's gain, which starts at the root of the width", 
   CHECK(tensor_factors(*inner, other.config, StepRule::sign).rate == 1);
 }
 
+TEST_CASE("factors of GatedNorm's gate, whose rank does not grow", "[parametrization]") {
+  Config c = small(Parametrization::completep, 128, 6);  // m = 4, l = 3
+  gatednorm(c);
+  const double m = 4, l = 3;
+  const Model model(c);
+  struct Row {
+    const char* name;
+    double start, rate, epsilon;
+  };
+  for (const Row& row : {Row{"block.2.ffn.norm_in.down", 1 / m, 1 / m, 1 / l},
+                         {"block.2.ffn.norm_in.up", 1, 1, 1 / (m * l)},
+                         {"final_norm.down", 1 / m, 1 / m, 1},
+                         {"final_norm.up", 1, 1, 1 / m}}) {
+    INFO(row.name);
+    const auto spec = std::ranges::find(model.table, row.name, &TensorSpec::name);
+    REQUIRE(spec != model.table.end());
+    const TensorFactors got = tensor_factors(*spec, model.config, StepRule::sign);
+    CHECK(got.start == Approx(row.start));
+    CHECK(got.rate == Approx(row.rate));
+    CHECK(got.epsilon == Approx(row.epsilon));
+    CHECK(spec->start.deviation == Approx(.02 * row.start));
+  }
+}
+
 TEST_CASE("initial weights have the factors of their tensors, times what the base model draws", "[parametrization]") {
   for (const char* placement : {"pre", "deepnorm", "sub-ln", "b2t"}) {
     INFO(placement);
@@ -412,6 +439,12 @@ TEST_CASE("parametrizations without a rule are refused in one line", "[parametri
   CHECK(contains(refusal([](Config& c) { c.base_layers = 0; }), "base-layers, the depth at which"));
   for (const char* placement : {"hyper", "hyper-static", "mhc", "attnres", "attnres-normed"})
     CHECK(contains(refusal([&](Config& c) { c.placement = placement; }), "choose mup, or another placement"));
+  CHECK(contains(refusal([](Config& c) { c.placement = "post", c.norm = NormKind::gatednorm; }),
+                 "not derived for norm-sum gatednorm"));
+  CHECK(refusal([](Config& c) {
+          c.placement = "post", c.norm = NormKind::gatednorm, c.norm_sites[3] = NormChoice{NormKind::rmsnorm};
+          c.norm_sites[4] = NormChoice{NormKind::gatednorm}, c.final_norm = true;
+        }) == "");
   CHECK(contains(refusal([](Config& c) { c.lora_rank = 2; }), "no rule for adapters"));
   CHECK(contains(refusal([](Config& c) { c.embedding_channels = 8; }), "narrower than the stream"));
   CHECK(contains(refusal([](Config& c) { c.encoder_layers = 2, c.objective = Objective::pairs; }), "cross attention"));

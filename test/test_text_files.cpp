@@ -430,6 +430,7 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   CHECK(contains(warnings("--placement none --norm rmsnorm"), "--norm has no effect with --placement none\n"));
   CHECK(contains(warnings("--placement rezero --norm-eps 1e-3"), "--norm-eps has no effect with --placement rezero\n"));
   CHECK(contains(warnings("--placement none --lr-norm 1e-3"), "--lr-norm has no effect with --placement none\n"));
+  CHECK(contains(warnings("--gated-norm-rank 4"), "--gated-norm-rank has no effect with --norm layernorm\n"));
   CHECK(contains(warnings("--norm-out dyt"), "--norm-out has no effect with --placement pre\n"));
   CHECK(contains(warnings("--placement post --norm-final dyt"), "--norm-final has no effect without --final-norm\n"));
   CHECK(contains(warnings("--norm rmsnorm --norm-in dyt --norm-final dyt"),
@@ -464,7 +465,8 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   for (const char* read : {"--optimizer sgd --nesterov", "--optimizer muon --muon-scale spectral --beta2 0.99",
                            "--placement mhc --streams 3", "--preset mixtral --router-loss 0.1", "--preset llama",
                            "--placement layerscale --layer-scale-init 0.1", "--window 5 --window-every 2",
-                           "--norm dyt --dyt-alpha 0.2", "--position rope --rope-theta 500", "--lora 2 --lora-on q"})
+                           "--norm dyt --dyt-alpha 0.2", "--norm-in gatednorm --gated-norm-rank 4",
+                           "--position rope --rope-theta 500", "--lora 2 --lora-on q"})
     CHECK_FALSE(contains(warnings(read), "no effect"));
   const auto compared = [&](const std::string& more) {
     return f.run("compare --data stories.txt --dry-run" + kSmall + more).out;

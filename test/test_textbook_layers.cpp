@@ -139,6 +139,7 @@ TEST_CASE("norms agree with the textbook", "[norm][textbook]") {
           for (const int C : kSizes) compare_norms(config, N, C);
         compare_norms(config, 130, 200);
       }
+  compare_norms(norm_config(NormKind::gatednorm), 2200, 9);  // several blocks of rows in a part
 }
 
 namespace {

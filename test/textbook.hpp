@@ -70,6 +70,8 @@ textbook::Norm<Number> textbook_norm(const Config& config, Tensors<Number>& t) {
   if (config.norm == NormKind::batchnorm) p.running_mean = t[next].data(), p.running_var = t[next + 1].data();
   if (config.norm == NormKind::dyt || config.norm == NormKind::derf) p.alpha = t[next].data();
   if (config.norm == NormKind::derf) p.shift = t[next + 1].data();
+  if (config.norm == NormKind::gatednorm)
+    p.down = t[next].data(), p.up = t[next + 1].data(), p.rank = size_t(config.gated_norm_rank);
   return p;
 }
 

@@ -9,10 +9,10 @@
 namespace {
 
 // One name per Role.
-constexpr const char* kPartNames[] = {"embedding", "projections", "transform", "norms",  "",        "",        "gains",
-                                      "",          "q, k, v",     "",          "attention", "o", "router", "up",
-                                      "activation", "down", "residual", "classifier", "scratch", "logits", "adapters",
-                                      "streams"};
+constexpr const char* kPartNames[] = {"embedding", "projections", "transform", "norms",     "",        "",
+                                      "",          "gains",       "",          "q, k, v",   "",        "attention",
+                                      "o",         "router",      "up",        "activation", "down",   "residual",
+                                      "classifier", "scratch",    "logits",    "adapters",  "streams"};
 
 size_t part_index(Role role) {
   size_t row = static_cast<size_t>(role);
@@ -50,8 +50,10 @@ void add_matrices(std::vector<PartCost>& parts, const Config& config, double N) 
     const size_t row = part_index(spec.role);
     parts[row].parameters += static_cast<double>(spec.size());
     if (!has_product(spec, config)) continue;
-    parts[row].multiply_adds += static_cast<double>(spec.size());
-    if (spec.layer == 0 && spec.role != Role::adapter) products[row].add(spec, config);
+    const bool gate = spec.role == Role::norm_gate;
+    parts[row].multiply_adds += (gate ? rows_of_gate(spec, config) : 1) * static_cast<double>(spec.size());
+    if (gate) products[row] = {static_cast<double>(spec.shape[0]), static_cast<double>(spec.shape[1])};  // either one
+    else if (spec.layer == 0 && spec.role != Role::adapter) products[row].add(spec, config);
   }
   const double C = config.channels, E = config.embedding_channels, V = config.vocab_size;
   parts[part_index(Role::classifier)].multiply_adds += V * E;  // tied or not

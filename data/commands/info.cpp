@@ -199,10 +199,10 @@ void print_model(const TrainOptions& options, const std::string& name, const std
 using Json = nlohmann::ordered_json;
 
 // In the order of Role.
-constexpr const char* kRoles[] = {"embedding", "projection", "transform", "norm",      "norm_gain", "norm_scalar",
-                                  "gain",      "mix",        "qk",        "v",         "attention", "o",
-                                  "router",    "ffn_in",     "activation", "ffn_out",  "residual",  "classifier",
-                                  "scratch",   "logits",     "adapter",   "streams"};
+constexpr const char* kRoles[] = {"embedding", "projection", "transform",  "norm",       "norm_gain", "norm_scalar",
+                                  "norm_gate", "gain",       "mix",        "qk",         "v",         "attention",
+                                  "o",         "router",     "ffn_in",     "activation", "ffn_out",   "residual",
+                                  "classifier", "scratch",   "logits",     "adapter",    "streams"};
 static_assert(std::size(kRoles) == static_cast<size_t>(Role::streams) + 1);
 
 Json json_of(const TensorSpec& spec) {

@@ -137,6 +137,7 @@ constexpr ForeignName kForeign[] = {
     {"ln layer", "layernorm", "norm"},
     {"bn batch batchnorm1d", "batchnorm", "norm"},
     {"dynamictanh", "dyt", "norm"},
+    {"gatedrmsnorm gated", "gatednorm", "norm"},
     {"none no identity off", "--placement none has no norms", "norm"},
     {"character characters unicode codepoint codepoints", "char", "tokenizer"},
     {"bytes bytelevel utf8", "byte", "tokenizer"},

@@ -6,23 +6,27 @@
 
 namespace {
 
+constexpr int kRank = 16;  // of GatedNorm
+
 struct Norms {
   int N, C;
-  Buffer x, y, dy, dx, gain, bias, dgain, dbias, mean, rstd, variance, scalars, running;
+  Buffer x, y, dy, dx, gain, bias, dgain, dbias, mean, rstd, variance, scalars, running, gate, dgate;
 
   Norms(int n, int c)
       : N(n), C(c), x(random_floats(size_t(n) * c)), y(allocate(size_t(n) * c)), dy(random_floats(size_t(n) * c)),
         dx(allocate(size_t(n) * c)), gain(random_floats(c)), bias(random_floats(c)), dgain(allocate(c)),
         dbias(allocate(c)), mean(allocate(std::max(n, c))), rstd(allocate(n)), variance(allocate(c)),
-        scalars(random_floats(4)), running(allocate(2 * size_t(c))) {}
+        scalars(random_floats(4)), running(allocate(2 * size_t(c))), gate(random_floats(2 * kRank * size_t(c))),
+        dgate(allocate(2 * kRank * size_t(c))) {}
 
   Norm parameters(NormKind kind) const {
     return {.kind = kind, .gain = gain.get(), .bias = norm_row(kind).bias ? bias.get() : nullptr, .alpha = &scalars[0],
-            .shift = &scalars[1], .running_mean = &running[0], .running_var = &running[C]};
+            .shift = &scalars[1], .running_mean = &running[0], .running_var = &running[C], .down = &gate[0],
+            .up = &gate[kRank * size_t(C)], .rank = kRank};
   }
   Norm gradients(NormKind kind) const {
     return {.kind = kind, .gain = dgain.get(), .bias = norm_row(kind).bias ? dbias.get() : nullptr,
-            .alpha = &scalars[2], .shift = &scalars[3]};
+            .alpha = &scalars[2], .shift = &scalars[3], .down = &dgate[0], .up = &dgate[kRank * size_t(C)]};
   }
   NormSaved saved() const { return {mean.get(), rstd.get(), variance.get()}; }
   void forward(NormKind kind) const {

@@ -12,7 +12,7 @@
 #include "layer_set.hpp"
 #include "layers/kernels/gemm.hpp"
 
-enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf };
+enum class NormKind { layernorm, rmsnorm, scalenorm, batchnorm, dyt, derf, gatednorm };
 // A norm that a user names. A plain one has neither a gain nor a bias.
 struct NormChoice {
   NormKind kind;
@@ -50,7 +50,8 @@ enum class Recompute { none, selective, full };
 
 inline constexpr Named<NormKind> kNormKinds[] = {
     {NormKind::layernorm, "layernorm"}, {NormKind::rmsnorm, "rmsnorm"}, {NormKind::scalenorm, "scalenorm"},
-    {NormKind::batchnorm, "batchnorm"}, {NormKind::dyt, "dyt"},         {NormKind::derf, "derf"}};
+    {NormKind::batchnorm, "batchnorm"}, {NormKind::dyt, "dyt"},         {NormKind::derf, "derf"},
+    {NormKind::gatednorm, "gatednorm"}};
 inline constexpr Named<Position> kPositions[] = {{Position::learned, "learned"},
                                                   {Position::sinusoidal, "sinusoidal"},
                                                   {Position::rope, "rope"},
@@ -113,11 +114,12 @@ struct Config {
   NormKind norm = NormKind::layernorm;
   std::array<std::optional<NormChoice>, kNormSiteCount> norm_sites;  // open: as `norm`
   float norm_eps = 1e-5f;
-  std::optional<bool> norm_bias;   // of `norm`; open: as `bias`, but none for RMSNorm and ScaleNorm
+  std::optional<bool> norm_bias;   // of `norm`; open: as `bias`, but none for RMSNorm, ScaleNorm, GatedNorm
   bool norm_gain = true;           // of `norm`; without one, layernorm and rmsnorm only normalize (OLMo, nanochat)
   float norm_gain_init = 1;        // initial gain; ScaleNorm: of √C
   bool norm_unit_offset = false;   // the gain is 1 + w; w starts at 0 (Gemma)
   float dyt_alpha = .5f;           // initial alpha of DyT and Derf
+  int gated_norm_rank = 16;        // of the gate of GatedNorm
   std::optional<bool> final_norm;  // open: as the placement says
   bool embedding_norm = false;
   QkNormKind qk_norm = QkNormKind::none;    // norms of queries and keys, by head or all heads together; qkv: of

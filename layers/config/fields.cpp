@@ -111,6 +111,11 @@ constexpr Need<Config> kPointwise = {
       });
     },
     .otherwise = "with {norm=}"};
+constexpr Need<Config> kGated = {
+    .met = [](const Config& c) {
+      return std::ranges::any_of(norms_in(c), [](const NormChoice& norm) { return norm.kind == NormKind::gatednorm; });
+    },
+    .otherwise = "with {norm=}"};
 constexpr Need<Config> kGains = {
     .met = [](const Config& c) {
       return std::ranges::any_of(norms_in(c), [](const NormChoice& norm) { return !norm.plain; });
@@ -237,6 +242,8 @@ std::vector<Field> norms() {
        .member = &Config::norm_unit_offset, .needs = {kNorms}},
       {.name = "dyt-alpha", .help = "initial alpha of dyt and derf", .member = &Config::dyt_alpha, .high = 1e3,
        .exported = kNotExported, .needs = {kPointwise, kNorms}, .training = true},
+      {.name = "gated-norm-rank", .help = "rank of gatednorm's gate", .member = &Config::gated_norm_rank, .low = 1,
+       .high = 4096, .needs = {kGated, kNorms}},
       {.name = "mix-fraction", .help = "fraction of Post-LN blocks under mix-ln", .member = &Config::mix_fraction,
        .high = 1, .exported = kNotExported, .needs = {kEarly}},
       {.name = "streams", .help = "residual streams under hyper, hyper-static and mhc", .member = &Config::streams,

@@ -21,20 +21,27 @@ bool is_norm_of_heads(const TensorSpec& spec, const Config& config) {
   return config.qk_norm != QkNormKind::full &&
          (is_part(spec, "q_norm.") || is_part(spec, "k_norm.") || is_part(spec, "v_norm."));
 }
-bool is_router(const TensorSpec& spec) { return spec.role == Role::router || spec.role == Role::streams; }
+bool is_gate_of_norm(const TensorSpec& spec, const char* part) {
+  return spec.role == Role::norm_gate && spec.leaf() == part;
+}
+bool is_router(const TensorSpec& spec) {
+  return spec.role == Role::router || spec.role == Role::streams || is_gate_of_norm(spec, "down");
+}
 bool is_single(const TensorSpec& spec) {
   return spec.size() == 1 || spec.role == Role::norm_scalar || spec.role == Role::mix || is_router(spec) ||
          spec.role == Role::classifier;
 }
 
-bool is_input(const TensorSpec& spec) { return is_embedding(spec) && !is_part(spec, "relative."); }
+bool is_input(const TensorSpec& spec) {
+  return (is_embedding(spec) && !is_part(spec, "relative.")) || is_gate_of_norm(spec, "up");
+}
 bool acts_on_stream(const TensorSpec& spec) {
   return is_part(spec, "norm_sum.") || is_part(spec, "stream_mix.") || is_part(spec, "gpas.");
 }
 
 // The first row that holds counts.
 constexpr ShapeRule kShapes[] = {
-    // (V,C): one row acts
+    // (V,C): one row acts; (C,rank)
     {.name = "embedding", .gradient = {.width = -1},
      .holds = [](const TensorSpec& spec, const Config&) { return is_input(spec); }},
     // (V,C), and the logits have a factor 1/m
@@ -49,7 +56,7 @@ constexpr ShapeRule kShapes[] = {
      .holds = [](const TensorSpec& spec, const Config& config) {
        return config.placement_row->streams == StreamRule::depth_normed && is_part(spec, "streams.query");
      }},
-    // (E,C), or (K,C) of streams, without a factor on what it computes
+    // (E,C), (K,C) of streams or (rank,C), without a factor on what it computes
     {.name = "router", .start = {.width = -1}, .rate = {.width = -1}, .gradient = {},
      .holds = [](const TensorSpec& spec, const Config&) { return is_router(spec) && !is_vector(spec); }},
     // (C,C), (F,C), (C,F)

@@ -202,7 +202,8 @@ Start weight_start(const Config& config, Role role, int out, int in, std::string
   double deviation = row.std;
   if (row.base == Base::xavier) deviation = std::sqrt(2.0 / (double(in) + out));
   if (row.base == Base::small) deviation = std::sqrt(2.0 / (5.0 * config.channels));
-  const bool in_branch = role != Role::router && role != Role::projection && role != Role::transform;
+  const bool in_branch = role != Role::router && role != Role::projection && role != Role::transform &&
+                         role != Role::norm_gate;
   const bool gains = (role != Role::qk || row.qk_gain) && (branch != "cross" || row.cross_gain);
   if (in_branch && gains) deviation *= *config.init_gain;
   if (row.base != Base::normal) deviation *= std::sqrt(ratios_of(config).width);  // as in the base model

@@ -68,7 +68,8 @@ float* Layout::take_joined(std::vector<TensorSpec> specs) {
 }
 
 bool is_norm(const TensorSpec& spec) {
-  return spec.role == Role::norm || spec.role == Role::norm_gain || spec.role == Role::norm_scalar;
+  return spec.role == Role::norm || spec.role == Role::norm_gain || spec.role == Role::norm_scalar ||
+         spec.role == Role::norm_gate;
 }
 
 bool is_vector(const TensorSpec& spec) { return spec.shape.size() < 2; }

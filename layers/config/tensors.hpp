@@ -33,6 +33,7 @@ enum class Role {
   norm,         // its bias, its statistics, its output
   norm_gain,    //
   norm_scalar,  // alpha and shift of DyT and Derf
+  norm_gate,    // down and up of GatedNorm
   gain,         // LayerScale's and ReZero's λ
   mix,          // the two factors of a learned sum (residual/mix.hpp), the gate of GPAS
   qk,           // queries and keys; the joined activations q|k|v; the output gate
@@ -53,7 +54,9 @@ enum class Role {
 
 // True if each token is multiplied with the role's matrices, which are outside of all blocks. (The classifier's may be
 // the embedding.)
-constexpr bool is_outer_matrix(Role role) { return role == Role::projection || role == Role::transform; }
+constexpr bool is_outer_matrix(Role role) {
+  return role == Role::projection || role == Role::transform || role == Role::norm_gate;
+}
 
 struct Optimizer;  // layers/training/optimizer.hpp
 

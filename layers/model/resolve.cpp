@@ -153,6 +153,12 @@ const std::vector<Contradiction>& contradictions() {
        "{parametrization} completep is not derived for {placement}s that mix streams, or the outputs of branches, by "
        "learned coefficients: choose mup, or another {placement}"},
       {[](const Config& c) {
+         return c.parametrization == Parametrization::completep && has_site(c, NormSite::sum) &&
+                kind_at(c, "norm_sum") == NormKind::gatednorm;
+       },
+       "{parametrization} completep is not derived for {norm-sum} gatednorm, whose random gate acts on the stream in "
+       "every branch: choose mup, or another norm there"},
+      {[](const Config& c) {
          return c.parametrization != Parametrization::sp && (c.crosses() || c.decoder_layers > 0);
        },
        "{parametrization} has no rule for cross attention, whose two stacks may differ in depth: leave it out, or "

@@ -70,7 +70,19 @@ double multiply_adds_of_ends(const Config& c) {
   return c.vocab_size * E + (c.projects() ? 2 * E * C : 0) + (c.head_transform ? C * C : 0);
 }
 
-// Multiply-adds of a stack's blocks.
+// Multiply-adds of the gates of norms that `counts` holds for.
+template <class F>
+double multiply_adds_of_gates(const Config& c, F counts) {
+  Layout layout;
+  declare_model(layout, c);
+  double multiply_adds = 0;
+  for (const TensorSpec& spec : layout.table())
+    if (spec.role == Role::norm_gate && counts(spec))
+      multiply_adds += rows_of_gate(spec, c) * static_cast<double>(spec.size());
+  return multiply_adds;
+}
+
+// Multiply-adds of a stack's blocks, without the gates of norms.
 double multiply_adds_of_blocks(const Config& c) {
   const double C = c.channels, F = c.hidden, width = static_cast<double>(c.n_head) * c.head_dim;
   const double qkv = double(c.qkv_width() + c.gate_width()) * C, o = width * C;
@@ -83,8 +95,14 @@ double multiply_adds_of_blocks(const Config& c) {
 
 }  // namespace
 
+double rows_of_gate(const TensorSpec& spec, const Config& config) {
+  const Config stack = spec.part.starts_with("encoder.") ? encoder_of(config) : config;
+  if (spec.part.find(".streams.norm.") != spec.part.npos) return stream_count(stack);
+  return spec.part.find("ffn.norm_inner.") != spec.part.npos ? stack.experts_run() : 1;
+}
+
 double flops_per_token(const Config& c) {
-  double multiply_adds = multiply_adds_of_ends(c);
+  double multiply_adds = multiply_adds_of_ends(c) + multiply_adds_of_gates(c, [](const TensorSpec&) { return true; });
   for (const Config& stack : stack_configs(c)) multiply_adds += multiply_adds_of_blocks(stack);
   return 3 * 2 * multiply_adds;
 }
@@ -110,6 +128,7 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
     const bool multiplies = spec.layer != kOutside || classifies || is_outer_matrix(spec.role);
     if (spec.trained || spec.shape.size() != 2 || !multiplies) continue;
     if (spec.role == Role::streams) frozen += multiply_adds_of_coefficients(config);
+    else if (spec.role == Role::norm_gate) frozen += rows_of_gate(spec, config) * static_cast<double>(spec.size());
     else if (!is_idle(spec, config)) frozen += static_cast<double>(spec.size());
   }
   return flops_per_token(config) - 2 * frozen;
@@ -117,7 +136,13 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
 
 namespace {
 
-// Multiply-adds of a stack that recomputation repeats.
+// True if recomputation repeats a norm: all in the blocks, or those that come before matrices.
+bool is_run_again(const TensorSpec& spec, const Config& c) {
+  if (spec.layer == kOutside || c.recompute == Recompute::full) return spec.layer != kOutside;
+  return spec.part.find("norm_out.") == spec.part.npos && spec.part.find("norm_sum.") == spec.part.npos;
+}
+
+// Multiply-adds of a stack that recomputation repeats, without the gates of norms.
 double multiply_adds_run_again(const Config& c) {
   const double matrix = double(c.experts_run()) * c.hidden * c.channels;
   const double up = (c.gated() ? 2 : 1) * matrix + double(c.experts) * c.channels;
@@ -133,7 +158,7 @@ double multiply_adds_run_again(const Config& c) {
 }  // namespace
 
 double flops_run_again(const Config& c) {
-  double multiply_adds = 0;
+  double multiply_adds = multiply_adds_of_gates(c, [&](const TensorSpec& spec) { return is_run_again(spec, c); });
   for (const Config& stack : stack_configs(c)) multiply_adds += multiply_adds_run_again(stack);
   return c.recompute == Recompute::none ? 0 : 2 * multiply_adds;
 }

@@ -34,14 +34,17 @@ MemoryNeed memory_of_training(const Config& config, int B);  // everything train
 MemoryNeed memory_of_inference(const Config& config, int B, int T);
 
 // Floating-point operations per token of a training step (a multiply-add is two): the matrices in the blocks, the
-// classifier, the mixing of residual streams, and attention within its window, the causal half if it is causal. With an
-// encoder, those of a token of a target and of a token of its source, each of which sees a whole source. Backward
-// counts twice as much as forward (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). Norms, activations, softmax
-// and recomputation do not count.
+// classifier, the gates of norms, the mixing of residual streams, and attention within its window, the causal half if
+// it is causal. With an encoder, those of a token of a target and of a token of its source, each of which sees a whole
+// source. Backward counts twice as much as forward (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). The rest of
+// norms, activations, softmax and recomputation do not count.
 double flops_per_token(const Config& config);
 
 // Counts the same if parts of the model's `table` are frozen: a frozen matrix has no dW = dyᵀ x.
 double flops_per_token(const Config& config, const std::vector<TensorSpec>& table);
+
+// Returns how many rows a token has in the gate of a norm: one for each of its experts or streams, or one.
+double rows_of_gate(const TensorSpec& spec, const Config& config);
 
 // Operations per token that Config::recompute adds for repeated products.
 double flops_run_again(const Config& config);

@@ -5,7 +5,9 @@
 
 #include "layernorm.hpp"
 #include "layers/config/norm_sites.hpp"
+#include "layers/config/placements.hpp"
 #include "norm_batch.hpp"
+#include "norm_gated.hpp"
 #include "norm_pointwise.hpp"
 #include "norm_scale.hpp"
 
@@ -40,6 +42,16 @@ void declare_dyt(Norm& p, Layout& layout, const Config& config, const std::strin
 void declare_derf(Norm& p, Layout& layout, const Config& config, const std::string& name, int C) {
   declare_dyt(p, layout, config, name, C);
   p.shift = layout.take(name + ".shift", Role::norm_scalar, {1});
+}
+
+void declare_gatednorm(Norm& p, Layout& layout, const Config& config, const std::string& name, int C) {
+  declare_channels(p, layout, config, name, C);
+  p.rank = config.gated_norm_rank;
+  const auto take = [&](const char* part, int out, int in) {
+    return layout.take(name + part, Role::norm_gate, {out, in}, weight_start(config, Role::norm_gate, out, in));
+  };
+  p.down = take(".down", p.rank, C);
+  p.up = take(".up", C, p.rank);
 }
 
 void save_nothing(NormSaved&, Layout&, const std::string&, int, int) {}
@@ -79,6 +91,9 @@ constexpr NormRow kNorms[] = {
     {.kind = NormKind::derf, .source = "Chen et al. 2025, arXiv 2512.10938", .bias = true, .row_norm = false,
      .declare = declare_derf, .declare_saved = save_nothing,
      .forward = pointwise_forward, .backward = pointwise_backward},
+    {.kind = NormKind::gatednorm, .source = "Qiu et al. 2026, arXiv 2601.22966", .bias = false, .row_norm = false,
+     .declare = declare_gatednorm, .declare_saved = save_rstd,
+     .forward = gatednorm_forward, .backward = gatednorm_backward},
 };
 
 constexpr bool in_order() {  // norm_row() and the option use a kind's number as an index

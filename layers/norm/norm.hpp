@@ -5,6 +5,7 @@
 //   norm_scale      ScaleNorm: one gain for all channels
 //   norm_batch      BatchNorm: statistics of a channel over the batch
 //   norm_pointwise  DyT and Derf: an S-shaped function of each number, no statistics
+//   norm_gated      GatedNorm: RMSNorm with a gate that reads the whole row
 //
 // To add one, add a NormKind with its name, a row, and a file pair with its forward and backward.
 

@@ -14,12 +14,14 @@ struct Norm {
   bool unit_offset = false;
   float *alpha = nullptr, *shift = nullptr;               // (1) each; DyT has alpha, Derf has both
   float *running_mean = nullptr, *running_var = nullptr;  // (C) each, BatchNorm only; not trained
+  float *down = nullptr, *up = nullptr;                   // (rank,C), (C,rank), GatedNorm only
+  int rank = 0;
 
   bool present() const { return gain || gainless; }
 };
 
 struct NormSaved {
   float* mean = nullptr;      // (N) LayerNorm, (C) BatchNorm
-  float* rstd = nullptr;      // (N) LayerNorm, RMSNorm, ScaleNorm: the factor that multiplies x
+  float* rstd = nullptr;      // (N) LayerNorm, RMSNorm, ScaleNorm, GatedNorm: the factor that multiplies x
   float* variance = nullptr;  // (C) BatchNorm
 };

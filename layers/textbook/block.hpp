@@ -31,7 +31,7 @@ struct Parameters {
 
   Norm<Number> norm(const ::Norm& n) {
     return {n.kind, n.eps, at(n.gain), at(n.bias), n.gainless, n.unit_offset, at(n.alpha), at(n.shift),
-            at(n.running_mean), at(n.running_var), training};
+            at(n.running_mean), at(n.running_var), at(n.down), at(n.up), size_t(n.rank), training};
   }
   Branch<Number> branch(const ::Branch& b) {
     const Gain<Number> gain = {at(b.gain.weight), b.gain.single};

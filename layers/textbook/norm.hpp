@@ -22,6 +22,8 @@ struct Norm {
   bool gainless = false, unit_offset = false;              // LayerNorm, RMSNorm: the gain is 1; it is 1 + gain[c]
   Number *alpha = nullptr, *shift = nullptr;               // (1) each; DyT has alpha, Derf has both
   Number *running_mean = nullptr, *running_var = nullptr;  // (C) each: BatchNorm
+  Number *down = nullptr, *up = nullptr;                   // (rank,C), (C,rank): GatedNorm
+  size_t rank = 0;
   bool training = true;                                    // BatchNorm: normalizes by the statistics of this batch
 
   bool present() const { return gain || gainless; }
@@ -192,6 +194,71 @@ void pointwise_backward(Number* dx, const Norm<Number>& g, const Number* dy, con
   }
 }
 
+// ---- GatedNorm -----------------------------------------------------------------------------------------------
+
+// GatedNorm is RMSNorm, times a gate that reads the whole row.
+//   x, y (N,C)   gain (C)   bias (C) or null   down (rank,C)   up (C,rank)
+//   forward   v = RMSNorm(x)     a = v downᵀ     s = a·σ(a)     z = s upᵀ     y = σ(z)·v
+//   backward  dz = dy·v·σ(z)(1 − σ(z))               dup += Σₙ dz s       ds = dz up
+//             da = ds·(σ(a) + a·σ(a)(1 − σ(a)))      ddown += Σₙ da v     dv = dy·σ(z) + da down
+//             dx, dgain and dbias as RMSNorm's, with dv for dy
+
+// What the gate computes of one row v.
+template <class Number>
+struct Gate {
+  std::vector<Number> a, s, z;
+};
+template <class Number>
+Gate<Number> gate_of(const Number* v, const Norm<Number>& p, size_t C) {
+  Gate<Number> gate{std::vector<Number>(p.rank), std::vector<Number>(p.rank), std::vector<Number>(C)};
+  for (size_t j = 0; j < p.rank; ++j) {
+    for (size_t c = 0; c < C; ++c) gate.a[j] += v[c] * p.down[j * C + c];
+    gate.s[j] = gate.a[j] * sigmoid(gate.a[j]);
+  }
+  for (size_t c = 0; c < C; ++c)
+    for (size_t j = 0; j < p.rank; ++j) gate.z[c] += gate.s[j] * p.up[c * p.rank + j];
+  return gate;
+}
+
+template <class Number>
+void gated_forward(Number* y, NormSaved<Number>& saved, const Number* x, const Norm<Number>& p, size_t N, size_t C) {
+  row_forward(y, saved, x, p, N, C);  // v
+  for (size_t n = 0; n < N; ++n, y += C) {
+    const Gate<Number> gate = gate_of(y, p, C);
+    for (size_t c = 0; c < C; ++c) y[c] *= sigmoid(gate.z[c]);
+  }
+}
+
+template <class Number>
+void gated_backward(Number* dx, const Norm<Number>& g, const Number* dy, const Number* x,
+                    const NormSaved<Number>& saved, const Norm<Number>& p, size_t N, size_t C) {
+  NormSaved<Number> unused;
+  std::vector<Number> v(N * C), dv(N * C), ds(p.rank);
+  row_forward(v.data(), unused, x, p, N, C);
+  for (size_t n = 0; n < N; ++n) {
+    const Number *vn = &v[n * C], *dyn = dy + n * C;
+    const Gate<Number> gate = gate_of(vn, p, C);
+    std::fill(ds.begin(), ds.end(), Number(0));
+    for (size_t c = 0; c < C; ++c) {
+      const Number open = sigmoid(gate.z[c]), dz = dyn[c] * vn[c] * open * (Number(1) - open);  // y = σ(z)·v
+      dv[n * C + c] = dyn[c] * open;                                                           // y = σ(z)·v
+      for (size_t j = 0; j < p.rank; ++j) {
+        g.up[c * p.rank + j] += dz * gate.s[j];  // z = s upᵀ
+        ds[j] += dz * p.up[c * p.rank + j];      // z = s upᵀ
+      }
+    }
+    for (size_t j = 0; j < p.rank; ++j) {
+      const Number a = gate.a[j], open = sigmoid(a);
+      const Number da = ds[j] * (open + a * open * (Number(1) - open));  // s = a·σ(a)
+      for (size_t c = 0; c < C; ++c) {
+        g.down[j * C + c] += da * vn[c];          // a = v downᵀ
+        dv[n * C + c] += da * p.down[j * C + c];  // a = v downᵀ
+      }
+    }
+  }
+  row_backward(dx, g, dv.data(), x, saved, p, N, C);  // v = RMSNorm(x)
+}
+
 // ---- any norm ------------------------------------------------------------------------------------------------
 
 // norm_forward and norm_backward call the functions of the norm's kind. An absent norm is the identity.
@@ -208,6 +275,7 @@ void norm_forward(Number* y, NormSaved<Number>& saved, const Number* x, const No
     case NormKind::scalenorm: return scale_forward(y, saved, x, p, N, C);
     case NormKind::batchnorm: return batch_forward(y, saved, x, p, N, C);
     case NormKind::dyt: case NormKind::derf: return pointwise_forward(y, x, p, N, C);
+    case NormKind::gatednorm: return gated_forward(y, saved, x, p, N, C);
   }
 }
 
@@ -223,6 +291,7 @@ void norm_backward(Number* dx, const Norm<Number>& g, const Number* dy, const Nu
     case NormKind::scalenorm: return scale_backward(dx, g, dy, x, saved, p, N, C);
     case NormKind::batchnorm: return batch_backward(dx, g, dy, x, saved, p, N, C);
     case NormKind::dyt: case NormKind::derf: return pointwise_backward(dx, g, dy, x, p, N, C);
+    case NormKind::gatednorm: return gated_backward(dx, g, dy, x, saved, p, N, C);
   }
 }
 

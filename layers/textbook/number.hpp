@@ -29,6 +29,12 @@ Number stop_gradient(Number x) {
   return std::real(x);
 }
 
+// σ(x)
+template <class Number>
+Number sigmoid(Number x) {
+  return Number(1) / (Number(1) + std::exp(-x));
+}
+
 using std::erf;
 
 // erf z = 2/√π e^(-z²) Σₙ 2ⁿ z²ⁿ⁺¹ / (1·3·5···(2n + 1))        (Abramowitz & Stegun 1964, 7.1.6)

@@ -228,10 +228,6 @@ void sinkhorn_backward(Number* d, const Sinkhorn<Number>& saved) {
 //             with u = weight·x, r = 1/rms(x), z = r·u:
 //             dweight += r·dz·x      dx += r·weightᵀ dz − r²/(S·C)·(Σ dz·z)·x
 
-template <class Number>
-Number sigmoid(Number x) {
-  return Number(1) / (Number(1) + std::exp(-x));
-}
 inline size_t kind_of(size_t k, size_t S) { return (k >= S) + (k >= 2 * S); }
 
 template <class Number>

@@ -5,15 +5,19 @@ the last dimension, with eps inside the root and the biased variance. With a uni
 ScaleNorm (Nguyen & Salazar 2019, arXiv 1910.05895, eq. 5): g·x/‖x‖; C·eps is added to ‖x‖² (the paper has no eps).
 BatchNorm (Ioffe & Szegedy 2015, arXiv 1502.03167): over all but the last dimension; running statistics as in PyTorch.
 DyT (Zhu et al. 2025, arXiv 2503.10622) and Derf (Chen et al. 2025, arXiv 2512.10938): tanh(αx), erf(αx + s).
+GatedNorm (Qiu et al. 2026, arXiv 2601.22966): v·σ(up SiLU(down v)) with v = RMSNorm(x), gain included.
 """
 
 import math
 
 import torch
+import torch.nn.functional as F
 
 SITES = {"norm_in": "in", "norm_inner": "inner", "norm_out": "out", "norm_sum": "sum", "final_norm": "final"}
 PLAIN = {"nonparametric-layernorm": "layernorm", "simple-rmsnorm": "rmsnorm"}  # without a gain and a bias
-KINDS = ("layernorm", "rmsnorm", "scalenorm", "batchnorm", "dyt", "derf")
+KINDS = ("layernorm", "rmsnorm", "scalenorm", "batchnorm", "dyt", "derf", "gatednorm")
+WITHOUT_BIAS = "rmsnorm", "scalenorm", "gatednorm"  # unless asked for
+MORE = "alpha", "shift", "down", "up"  # parts of some kinds
 MOMENTUM = 0.1
 
 
@@ -27,7 +31,7 @@ def at(c, name):
         return c.norm, c.norm_gain, c.norm_bias
     if own in PLAIN:
         return PLAIN[own], False, False
-    return own, True, c.bias and own not in ("rmsnorm", "scalenorm")
+    return own, True, c.bias and own not in WITHOUT_BIAS
 
 
 def is_gain(name):
@@ -47,8 +51,9 @@ def declare(name, channels, c):
         return [(f"{name}.gain", (1,))]
     rows = [(f"{name}.gain", (channels,))] * has_gain + [(f"{name}.bias", (channels,))] * has_bias
     of_kind = {"batchnorm": [("running_mean", channels), ("running_var", channels)],
-               "dyt": [("alpha", 1)], "derf": [("alpha", 1), ("shift", 1)]}  # fmt: skip
-    return rows + [(f"{name}.{part}", (size,)) for part, size in of_kind.get(kind, [])]
+               "dyt": [("alpha", 1)], "derf": [("alpha", 1), ("shift", 1)],
+               "gatednorm": [("down", c.gated_norm_rank, channels), ("up", channels, c.gated_norm_rank)]}  # fmt: skip
+    return rows + [(f"{name}.{part}", tuple(shape)) for part, *shape in of_kind.get(kind, [])]
 
 
 def normalized(x, kind, eps, running=None):
@@ -59,7 +64,7 @@ def normalized(x, kind, eps, running=None):
     over = tuple(range(x.dim() - 1)) if kind == "batchnorm" else (-1,)
     if running is not None:
         return (x - running[0]) / torch.sqrt(running[1] + eps), None
-    centered = x if kind == "rmsnorm" else x - x.mean(over, keepdim=True)
+    centered = x if kind in ("rmsnorm", "gatednorm") else x - x.mean(over, keepdim=True)
     r = (centered.square().mean(over, keepdim=True) + eps).rsqrt()
     return centered * r, r
 
@@ -73,12 +78,20 @@ def squash(x, kind, alpha, shift=None):
     return torch.erf(u), 2 / math.sqrt(math.pi) * torch.exp(-u.square())
 
 
-def forward(x, gain, bias=None, kind="layernorm", eps=1e-5, *, unit_offset=False, alpha=None, shift=None, running=None):
+def gate(v, down, up):
+    return torch.sigmoid(F.silu(v @ down.T) @ up.T)
+
+
+def forward(
+    x, gain, bias=None, kind="layernorm", eps=1e-5, *, unit_offset=False, alpha=None, shift=None, running=None,
+    down=None, up=None,
+):  # fmt: skip
     if kind in ("dyt", "derf"):
         y = squash(x, kind, alpha, shift)[0] * gain
     else:
         y = normalized(x, kind, eps, running)[0] * (gain + 1 if unit_offset else gain)
-    return y if bias is None else y + bias
+    y = y if bias is None else y + bias
+    return y * gate(y, down, up) if kind == "gatednorm" else y
 
 
 def moved(running_mean, running_var, x):
@@ -88,8 +101,22 @@ def moved(running_mean, running_var, x):
     return (1 - MOMENTUM) * running_mean + MOMENTUM * mean, (1 - MOMENTUM) * running_var + MOMENTUM * variance
 
 
-def uncancelled(x, gain, dy, kind, eps, *, unit_offset=False, alpha=None, shift=None):
+def uncancelled_gate(v, dy, down, up):
+    """-> the same of v, down and up"""
+    a, open = v @ down.T, gate(v, down, up)
+    sigmoid = torch.sigmoid(a)
+    dz = (dy * v * open * (1 - open)).abs()
+    da = dz @ up.abs() * (sigmoid + a * sigmoid * (1 - sigmoid)).abs()
+    of_rows = {"up": (dz, F.silu(a)), "down": (da, v)}
+    terms = {n: left.flatten(0, -2).T @ right.abs().flatten(0, -2) for n, (left, right) in of_rows.items()}
+    return terms | {"v": (dy * open).abs() + da @ down.abs()}
+
+
+def uncancelled(x, gain, dy, kind, eps, *, unit_offset=False, alpha=None, shift=None, bias=0, down=None, up=None):
     """-> {tensor: its gradient with every term made positive}, of x, gain, bias and the other tensors"""
+    if kind == "gatednorm":
+        terms = uncancelled_gate(forward(x, gain, bias, "rmsnorm", eps), dy, down, up)
+        return terms | uncancelled(x, gain, terms["v"], "rmsnorm", eps)
     rows = tuple(range(x.dim() - 1))
     if kind in ("dyt", "derf"):
         f, slope = squash(x, kind, alpha, shift)
@@ -111,8 +138,8 @@ def uncancelled(x, gain, dy, kind, eps, *, unit_offset=False, alpha=None, shift=
 def apply(p, c, name, x):
     """A norm of the model. BatchNorm updates its running statistics if p is training."""
     kind = at(c, name)[0]
-    parts = {part: p[f"{name}.{part}"] for part in ("gain", "bias", "alpha", "shift") if f"{name}.{part}" in p}
-    more = {k: parts[k] for k in ("alpha", "shift") if k in parts}
+    parts = {part: p[f"{name}.{part}"] for part in ("gain", "bias", *MORE) if f"{name}.{part}" in p}
+    more = {k: parts[k] for k in MORE if k in parts}
     more["unit_offset"] = c.norm_unit_offset and "gain" in parts
     running = None
     if kind == "batchnorm":
@@ -127,6 +154,7 @@ def apply(p, c, name, x):
 
     def terms(dy):
         fixed = {k: v.detach() if torch.is_tensor(v) else v for k, v in more.items()}
+        fixed |= {"bias": parts["bias"].detach()} if kind == "gatednorm" and "bias" in parts else {}
         found = uncancelled(x.detach(), gain.detach(), dy, kind, c.norm_eps, **fixed)
         return [(f"{name}.{part}", found[part]) for part in parts]
 

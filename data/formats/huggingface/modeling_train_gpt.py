@@ -56,11 +56,14 @@ class Norm(nn.Module):
         if self.kind == "batchnorm":
             self.register_buffer("running_mean", torch.zeros(width))
             self.register_buffer("running_var", torch.ones(width))
+        if self.kind == "gatednorm":
+            self.down = nn.Parameter(torch.zeros(config.gated_norm_rank, width))
+            self.up = nn.Parameter(torch.zeros(width, config.gated_norm_rank))
 
     def normalized(self, x):
         if self.kind == "layernorm":
             return F.layer_norm(x, x.shape[-1:], eps=self.eps)
-        if self.kind == "rmsnorm":
+        if self.kind in ("rmsnorm", "gatednorm"):
             return F.rms_norm(x, x.shape[-1:], eps=self.eps)
         if self.kind == "scalenorm":  # rows of length 1
             return F.rms_norm(x, x.shape[-1:], eps=self.eps) / math.sqrt(x.shape[-1])
@@ -76,7 +79,11 @@ class Norm(nn.Module):
         y = self.normalized(x)
         if self.gain is not None:
             y = y * (1 + self.gain if self.unit_offset else self.gain)
-        return y if self.bias is None else y + self.bias
+        if self.bias is not None:
+            y = y + self.bias
+        if self.kind == "gatednorm":
+            y = y * torch.sigmoid(F.linear(F.silu(F.linear(y, self.down)), self.up))
+        return y
 
 
 class Gain(nn.Module):
