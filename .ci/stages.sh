@@ -93,9 +93,6 @@ arm() {
   fi
 }
 
-# changed PATH...: did this commit change them? Yes if nobody knows what was before.
-changed() { ! git diff --quiet HEAD~1 -- "$@" 2>/dev/null; }
-
 # with_packages PACKAGES NAME COMMAND...: a stage that needs packages of Python. Skipped where they cannot be had.
 # OLDEST=1 before it: in their oldest supported versions.
 with_packages() {

@@ -15,6 +15,9 @@ extern std::string tests_as_typed;  // argv[0] of the tests, in main.cpp
 // The program, which is in the same folder as the tests.
 std::string program_path();
 
+// Under the sanitizers, tests that write thousands of files write one of n. Otherwise they write all.
+size_t one_of(size_t n);
+
 struct Outcome {
   int status = 0;  // exit code, or 128 + signal if a signal ended it
   std::string out, err;

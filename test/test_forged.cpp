@@ -276,7 +276,7 @@ TEST_CASE("a checkpoint that is truncated or has one wrong bit is never loaded",
     return contains(why, f.path("x "));
   };
   CHECK_FALSE(refused(good));
-  for (size_t at = 0; at < good.size(); at += at < data ? 1 : 97)
+  for (size_t at = 0; at < good.size(); at += one_of(7) * (at < data ? 1 : 97))
     for (int bit = 0; bit < 8; ++bit) {
       if (at > 300 && bit != int(at % 8)) continue;  // the other bits take half a minute, and are rejected, too
       std::string bytes = good;
@@ -292,7 +292,7 @@ TEST_CASE("a checkpoint that is truncated or has one wrong bit is never loaded",
     if (!refused(good.substr(0, end))) FAIL_CHECK("truncated to " << end);
 }
 
-TEST_CASE("a header that safetensors does not allow is not written", "[forged]") {
+TEST_CASE("a header that safetensors does not allow is not written", "[forged][long]") {
   const Folder f;
   const Loaded loaded(kCheckpoint);
   CheckpointHeader header = loaded.header;

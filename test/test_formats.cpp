@@ -274,7 +274,7 @@ TEST_CASE("config.json says which norms a block has", "[formats]") {
   CHECK(config("post")["final_norm"] == false);
 }
 
-TEST_CASE("every placement and norm comes back with the same bits", "[formats]") {
+TEST_CASE("every placement and norm comes back with the same bits", "[formats][long]") {
   const Folder f;
   for (const Placement& placement : placements())
     for (const auto& norm : kNormKinds) {

@@ -202,7 +202,7 @@ TEST_CASE("a run with adapters resumes, samples, and is exported alone or merged
   check_refused(f, tune + "3 --lora-on x", "--lora-on names 'x', which is no matrix of this model");
 }
 
-TEST_CASE("frozen matrices of a model of 16 bits stay so, and training has the same bits", "[lora][program]") {
+TEST_CASE("frozen matrices of a model of 16 bits stay so, and training has the same bits", "[lora][program][long]") {
   const Corpus f;
   REQUIRE(f.run("train --data stories.txt --steps 3 --out base" + kTiny).status == 0);
   const std::string type = GENERATE("bf16", "fp16");

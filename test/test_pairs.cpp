@@ -454,7 +454,7 @@ TEST_CASE("a run shows what it writes for sources", "[pairs][spans][program]") {
 }
 
 TEST_CASE("relative positions: a run of pairs resumes to the bit, and its translations are parsed",
-          "[pairs][translation][program]") {
+          "[pairs][translation][program][long]") {
   // What the model learns to write is right, right in another way, right for another sentence, and no sentence.
   const std::vector<std::vector<std::string>> rows = {
       {"By the river, the baker slept before the cat sang.", "kantisa le miava pos dormiso le pano sur rivu."},

@@ -49,7 +49,7 @@ std::vector<std::string> forgeries(const std::string& text, size_t most) {
   std::vector<json::json_pointer> places;
   collect(before, json::json_pointer(), places);
   std::vector<std::string> texts;
-  for (size_t i = 0; i < places.size(); i += 1 + places.size() / most) {
+  for (size_t i = 0; i < places.size(); i += one_of(5) * (1 + places.size() / most)) {
     for (const json& other :
          {json(nullptr), json(true), json(-1), json(1e300), json("x"), json::array({{}}), json::object()}) {
       json forged = before;
@@ -98,7 +98,7 @@ TEST_CASE("JSON with values of another kind is accepted, or refused without name
       }
     }
   }
-  CHECK(read > 1000);
+  CHECK(read > 1000 / static_cast<int>(one_of(5)));
 }
 
 TEST_CASE("a path that no system takes is refused without names of the C++ library", "[parsers][program]") {

@@ -45,7 +45,7 @@ std::vector<Question> questions_in(const std::string& lines) {
 
 }  // namespace
 
-TEST_CASE("a line of the town has one derivation, of the probability that is said", "[town]") {
+TEST_CASE("a line of the town has one derivation, of the probability that is said", "[town][long]") {
   const Grammar town = town_grammar(1);
   CorpusSummary summary = tell_stories(30000, 1, town, [&](const Story& story) {
     const std::string line = story.text.substr(0, story.text.size() - 1);

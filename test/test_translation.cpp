@@ -210,7 +210,7 @@ TEST_CASE("a faulty synchronous grammar is refused with its reason", "[translati
 }
 
 TEST_CASE("a sentence has one derivation, and so has a target, and the checker knows their probability",
-          "[translation]") {
+          "[translation][long]") {
   const SynchronousGrammar &grammar = pair_grammar(), targets = grammar.targets();
   const SynchronousGrammar& literal = pair_grammar("literal");
   const PairEntropies h = entropies_of(grammar);
