@@ -6,7 +6,7 @@
 
 // The sums that a branch reads if it attends over depth: random numbers, with gradients of 0.
 inline void add_sums(StreamsScratch& scratch, std::vector<std::vector<float>>& sums, const Config& config, int N) {
-  if (!is_depth(stream_rule(config))) return;
+  if (!is_attnres(stream_rule(config))) return;
   for (int j = 0; j < finished_sums(config, config.branches() * config.n_layer); ++j) {
     sums.push_back(random_floats(size_t(N) * config.channels, 100 + j));
     std::fill_n(scratch.depth.d + size_t(j) * N * config.channels, size_t(N) * config.channels, 0.f);

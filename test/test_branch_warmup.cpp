@@ -61,7 +61,7 @@ TEST_CASE("the factors of a warm-up grow with the updates, under ProRes more slo
 TEST_CASE("a factor on the branches is a branch scale, bit for bit", "[warmup]") {
   for (const Form& form : forms()) {
     const Placement& placement = placement_row(form.placement);
-    const bool is_refused = placement.bypass || placement.streams == StreamRule::depth_normed;
+    const bool is_refused = placement.bypass || placement.streams == StreamRule::attnres_normed;
     if (form.encoder_layers > 0 || is_refused) continue;
     INFO(form.name);
     Config c = growing(BranchWarmup::branchnorm, 10);

@@ -57,8 +57,8 @@ TEST_CASE("the table of placements", "[config]") {
         {"mhc", 1, 0, 0, 0, 1, 1, 1, StreamRule::mhc},
         {"resi-dual", 0, 0, 0, 1, 1, 1, 1, StreamRule::dual},
         {"siamese", 1, 0, 0, 1, 1, 1, 1, StreamRule::siamese},
-        {"attnres", 1, 0, 0, 0, 1, 1, 1, StreamRule::depth},
-        {"attnres-normed", 1, 0, 0, 0, 1, 1, 1, StreamRule::depth_normed}}) {
+        {"attnres", 1, 0, 0, 0, 1, 1, 1, StreamRule::attnres},
+        {"attnres-normed", 1, 0, 0, 0, 1, 1, 1, StreamRule::attnres_normed}}) {
     INFO(name);
     const Placement& p = placement_row(name);
     CHECK(p.name == std::string(name));

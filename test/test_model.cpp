@@ -206,7 +206,7 @@ TEST_CASE("--recompute selective keeps about half of a block at most, and full i
       Config config = make_config(form, llama);
       const double all = kept_per_block(config);
       config.recompute = Recompute::selective;
-      const bool depth = is_depth(stream_rule(config));
+      const bool depth = is_attnres(stream_rule(config));
       CHECK(kept_per_block(config) <= (depth ? .65 : .575) * all);
       config.recompute = Recompute::full;
       if (depth) CHECK(kept_per_block(config) <= (form.residual_block == 1 ? 4 : 3) * config.channels);

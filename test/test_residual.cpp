@@ -63,7 +63,7 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
     r.dx = dy;
     std::vector<float> scratch = garbage(rows * C);
     const float* df = leave_backward(r.dx.data(), scratch.data(), g, streams, x.data(), saved, p, {rows, C});
-    const bool alone = p.streams.rule == StreamRule::single || is_depth(p.streams.rule);
+    const bool alone = p.streams.rule == StreamRule::single || is_attnres(p.streams.rule);
     CHECK((df == r.dx.data()) == !(p.norm_out.present() || p.gain.present() || !alone));
     std::vector<float> du(df, df + rows * C);
     branch_inner_backward(du.data(), g, h.data(), saved, p, rows, C);

@@ -425,6 +425,9 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   CHECK(contains(warnings("--residual-block 3"), "--residual-block has no effect with --placement pre\n"));
   CHECK(contains(warnings("--placement attnres --skip-scale 2"),
                  "--skip-scale has no effect with --placement attnres\n"));
+  const std::string keys_alone = "--placement attnres --norm-in dyt --norm-final dyt ";
+  CHECK(!contains(warnings(keys_alone + "--no-norm-gain"), "no effect"));
+  CHECK(!contains(warnings(keys_alone + "--norm-gain-init 2"), "no effect"));
   CHECK(contains(warnings("--router-loss 0.1"), "--router-loss has no effect without --experts\n"));
   CHECK(contains(warnings("--layer-scale-init 0.1"), "--layer-scale-init has no effect with --placement pre\n"));
   CHECK(contains(warnings("--placement none --norm rmsnorm"), "--norm has no effect with --placement none\n"));

@@ -77,7 +77,7 @@ void add_streams(PartCost& part, const Config& config) {
     if (multiply_adds_of_mixing(stack) == 0) continue;
     const double S = stream_count(stack), K = sums_read(stack);
     part.multiply_adds += stack.branches() * stack.n_layer * multiply_adds_of_streams(stack);
-    part.intensity = is_depth(stream_rule(stack)) ? .5 * 3 * K / (K + 1) : .5 * S * (S + 2) / (3 * S + 2);
+    part.intensity = is_attnres(stream_rule(stack)) ? .5 * 3 * K / (K + 1) : .5 * S * (S + 2) / (3 * S + 2);
   }
 }
 

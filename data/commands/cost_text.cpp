@@ -81,7 +81,7 @@ std::string sizes(const Config& c, int B, const StepCost& s) {
   if (c.projects()) text += "  " + size("E", c.embedding_channels);
   const double keys = s.of(Role::attention).multiply_adds / (2. * width * c.n_layer);
   text += ".\nA query sees " + format("%.5g keys", keys) + " on average.";
-  if (is_depth(stream_rule(c)))
+  if (is_attnres(stream_rule(c)))
     text += " A branch reads a mean of " + format("%.3g sums", sums_read(c)) + " on average.";
   else if (const int S = stream_count(c); s.of(Role::streams).multiply_adds > 0)
     text += " A branch mixes " + size("S", S) + " streams with " + format_count(S * (S + 2)) + " coefficients.";

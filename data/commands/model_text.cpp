@@ -59,7 +59,7 @@ std::string name_of_stack(const Stack& stack, const Config& c) {
 
 // What a branch reads: "x", or "a·x" of mixed streams, or "x + layernorm(z)", or "Σ α·v" of earlier sums.
 std::string read_text(const Config& c, const Placement& row) {
-  if (is_depth(row.streams)) return row.streams == StreamRule::depth_normed ? "Σ α·norm(v)" : "Σ α·v";
+  if (is_attnres(row.streams)) return row.streams == StreamRule::attnres_normed ? "Σ α·norm(v)" : "Σ α·v";
   if (row.streams == StreamRule::siamese) return "x + " + norm_name_at(c, "second_norm") + "(z)";
   return mixes(row.streams) ? "a·x" : "x";
 }
@@ -84,8 +84,9 @@ std::string formula(const Config& c, const Placement& row, const std::string& ad
   const std::string scaled = row.gpas ? "γ·( " + sum + " )" : sum;
   const std::string y = "y = " + (row.norm_sum ? norm_name_at(c, "norm_sum") + "( " + sum + " )" : scaled);
   if (is_pair(row.streams)) return y + ", z = z + " + added;
-  if (is_depth(row.streams) && c.residual_block == 1) return "y = " + added;
-  if (is_depth(row.streams)) return y + ", without x in the first of " + std::to_string(c.residual_block) + " branches";
+  if (is_attnres(row.streams) && c.residual_block == 1) return "y = " + added;
+  if (is_attnres(row.streams))
+    return y + ", without x in the first of " + std::to_string(c.residual_block) + " branches";
   return bypass ? y + ", b the input of the block" : y;
 }
 
@@ -195,7 +196,7 @@ std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   if (mixes(stack.row.streams)) boxes.push_back({"[ a·x ]", "a mixture of the streams"});
   if (stack.row.streams == StreamRule::siamese)
     boxes.push_back({"[ " + read_text(c, stack.row) + " ]", "z, the second stream"});
-  if (is_depth(stack.row.streams))
+  if (is_attnres(stack.row.streams))
     boxes.push_back({"[ " + read_text(c, stack.row) + " ]", sums_text(c)});
   return boxes;
 }
@@ -204,7 +205,7 @@ std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
 std::string skip_text(const Config& c, const Placement& row) {
   const std::string scale = *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale);
   if (mixes(row.streams)) return scale.empty() ? "× A" : scale + "·A";
-  if (!is_depth(row.streams)) return scale;
+  if (!is_attnres(row.streams)) return scale;
   return c.residual_block == 1 ? "× 0" : "in blocks";
 }
 
@@ -298,7 +299,7 @@ std::string draw_stream(const Config& c) {
     s += "       [ + z ]   the second stream, the sum of all branches, through " + norm_name_at(c, "second_norm") +
          "\n";
   if (mixes(rule)) s += "       [ sum ]   of " + copies;
-  if (is_depth(rule))
+  if (is_attnres(rule))
     s += "       [ " + read_text(c, *c.placement_row) + " ]   " + sums_text(c) + "\n";
   for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);
   s += "       │\n";

@@ -84,15 +84,17 @@ constexpr const char* kNotExported = "";
 constexpr Need<Config> kNorms = {.met = has_norms, .otherwise = "with {placement=}"};
 constexpr Need<Config> kActs = {.met = [](const Config& c) { return norm_acts(c) || !has_norms(c); },
                                 .otherwise = "on a model whose norms are all named by site"};
+constexpr Need<Config> kGainActs = {.met = [](const Config& c) { return norm_gain_acts(c) || !has_norms(c); },
+                                    .otherwise = "on a model whose norms are all named by site"};
 template <NormSite site>
 constexpr Need<Config> kSite = {.met = [](const Config& c) { return has_site(c, site); },
                                 .otherwise = site == NormSite::final ? "without {final-norm}" : "with {placement=}"};
 constexpr Need<Config> kMixes = {.met = [](const Config& c) { return mixes(placement_row(c.placement).streams); },
                                  .otherwise = "with {placement=}"};
-constexpr Need<Config> kDepth = {.met = [](const Config& c) { return is_depth(placement_row(c.placement).streams); },
+constexpr Need<Config> kDepth = {.met = [](const Config& c) { return is_attnres(placement_row(c.placement).streams); },
                                  .otherwise = "with {placement=}"};
 constexpr Need<Config> kSkips = {
-    .met = [](const Config& c) { return !is_depth(placement_row(c.placement).streams) || c.residual_block > 1; },
+    .met = [](const Config& c) { return !is_attnres(placement_row(c.placement).streams) || c.residual_block > 1; },
     .otherwise = "with {placement=}"};
 constexpr Need<Config> kEarly = {.met = [](const Config& c) {
                                    const Placement& row = placement_row(c.placement);
@@ -235,7 +237,7 @@ std::vector<Field> norms() {
       {.name = "norm-bias", .help = "norm bias (default: as {bias}, if the norm has one)",
        .member = &Config::norm_bias, .needs = {kNorms, kActs}, .follows = "norm"},
       {.name = "norm-gain", .help = "learned gain in layernorm and rmsnorm", .member = &Config::norm_gain,
-       .needs = {kNorms, kActs}},
+       .needs = {kNorms, kGainActs}},
       {.name = "norm-gain-init", .help = "initial gain (scalenorm: times sqrt(C))", .member = &Config::norm_gain_init,
        .high = 1e3, .exported = kNotExported, .needs = {kNorms, kGains}, .initial = true},
       {.name = "norm-unit-offset", .help = "gain 1 + w in layernorm and rmsnorm (Gemma)",

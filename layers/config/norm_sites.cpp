@@ -58,7 +58,7 @@ std::optional<NormChoice> own_norm(const Config& config, std::string_view norm) 
 }
 
 bool is_key_norm(const Config& config, std::string_view norm) {
-  return config.placement_row && is_depth(config.placement_row->streams) && norm.ends_with("streams.norm");
+  return config.placement_row && is_attnres(config.placement_row->streams) && norm.ends_with("streams.norm");
 }
 
 NormKind kind_at(const Config& config, std::string_view norm) {
@@ -90,14 +90,19 @@ bool norm_acts(const Config& c) {
          placement_row(c.placement).qk_norm != QkNormKind::none;
 }
 
+bool norm_gain_acts(const Config& c) {
+  return norm_acts(c) || placement_row(c.placement).streams == StreamRule::attnres;
+}
+
 bool has_norms(const Config& c) {
-  return norm_acts(c) ||
+  return norm_gain_acts(c) ||
          std::ranges::any_of(kNormSites, [&](const NormSiteRow& row) { return has_site(c, row.site); });
 }
 
 std::vector<NormChoice> norms_in(const Config& c) {
   std::vector<NormChoice> norms;
   if (norm_acts(c)) norms.push_back({c.norm, !c.norm_gain});
+  if (placement_row(c.placement).streams == StreamRule::attnres) norms.push_back({NormKind::rmsnorm, !c.norm_gain});
   for (const NormSiteRow& row : kNormSites)
     if (const auto own = chosen(c, row.site); own && has_site(c, row.site)) norms.push_back(*own);
   return norms;

@@ -49,6 +49,8 @@ bool is_output_norm(std::string_view norm);
 bool has_site(const Config& config, NormSite site);
 // True if the model has a norm that no site's choice replaces.
 bool norm_acts(const Config& config);
+// True if the model has a norm whose gain follows config.norm_gain: one of those, or the norm of attention over depth.
+bool norm_gain_acts(const Config& config);
 // True if the model normalizes anywhere. A norm without a gain and a bias has no tensors.
 bool has_norms(const Config& config);
 // The norms of a model, each at least once.

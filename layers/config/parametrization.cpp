@@ -54,7 +54,7 @@ constexpr ShapeRule kShapes[] = {
     // (1,C), and its products have the factor C^-½
     {.name = "scaled query", .start = {.width = -.5}, .rate = {.width = -.5}, .gradient = {.width = -.5},
      .holds = [](const TensorSpec& spec, const Config& config) {
-       return is_part(spec, "streams.query") && config.placement_row->streams == StreamRule::depth_normed;
+       return is_part(spec, "streams.query") && config.placement_row->streams == StreamRule::attnres_normed;
      }},
     // (E,C), (K,C) of streams or (rank,C), without a factor on what it computes
     {.name = "router", .start = {.width = -1}, .rate = {.width = -1}, .gradient = {},

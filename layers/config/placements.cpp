@@ -135,11 +135,11 @@ const std::vector<Placement>& placements() {
       // torchtitan) draws all matrices from N(0, .02²), and so do we.
       {.name = "attnres", .aliases = {"attention-residuals"},
        .source = "attention residuals (Kimi Team 2026, arXiv 2603.15031)",
-       .norm_in = true, .final_norm = true, .init = kFlat, .streams = StreamRule::depth, .one_stack = true},
+       .norm_in = true, .final_norm = true, .init = kFlat, .streams = StreamRule::attnres, .one_stack = true},
       // The class has no gain on the keys. Its layers with full attention have three queries, one each for q, k and v;
       // here every branch has one.
       {.name = "attnres-normed", .source = "Inkling-2 (class Inkling2BlockAttentionResidual of transformers 5.24)",
-       .norm_in = true, .final_norm = true, .init = kFlat, .streams = StreamRule::depth_normed, .one_stack = true},
+       .norm_in = true, .final_norm = true, .init = kFlat, .streams = StreamRule::attnres_normed, .one_stack = true},
       // Before their factor, the authors' matrices are fairseq's: Xavier's (times 1/√2 in q, k and v), and PyTorch's
       // default in the feed-forward layer. Here all are Xavier's.
       {.name = "b2t", .aliases = {"bottom-to-top"}, .source = "B2T connection (Takase et al. 2022, arXiv 2206.00330)",

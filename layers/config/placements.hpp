@@ -38,14 +38,14 @@ struct InitRow {
 
 // How many residual streams there are, and how a branch reads and writes them (layers/streams/streams.hpp).
 enum class StreamRule {
-  single,        // one stream
-  hyper_static,  // S copies, mixed by learned constants: static hyper-connections
-  hyper,         // S copies, mixed by coefficients of each token: dynamic hyper-connections
-  mhc,           // as hyper, but the matrix that carries the streams on is doubly stochastic
-  dual,          // two streams: the first is normalized, the second is the plain sum
-  siamese,       // the same, but a branch reads the first plus a norm of the second
-  depth,         // one stream, which begins again in each block of branches; a branch reads a mean over all blocks
-  depth_normed,  // the same, but a mean of their norms
+  single,          // one stream
+  hyper_static,    // S copies, mixed by learned constants: static hyper-connections
+  hyper,           // S copies, mixed by coefficients of each token: dynamic hyper-connections
+  mhc,             // as hyper, but the matrix that carries the streams on is doubly stochastic
+  dual,            // two streams: the first is normalized, the second is the plain sum
+  siamese,         // the same, but a branch reads the first plus a norm of the second
+  attnres,         // one stream, which begins again in each block of branches; a branch reads a mean over all blocks
+  attnres_normed,  // the same, but a mean of their norms
 };
 // What the parametrization completep does with a placement (layers/config/README.md derives it): each branch gets the
 // factor base depth / depth, and other constants that depend on the depth are those of the base depth.
@@ -55,8 +55,10 @@ enum class DepthRule {
   sphere,  // the same for a stream that norms keep at one length
 };
 constexpr bool is_pair(StreamRule rule) { return rule == StreamRule::dual || rule == StreamRule::siamese; }
-constexpr bool is_depth(StreamRule rule) { return rule == StreamRule::depth || rule == StreamRule::depth_normed; }
-constexpr bool mixes(StreamRule rule) { return rule != StreamRule::single && !is_pair(rule) && !is_depth(rule); }
+constexpr bool is_attnres(StreamRule rule) {
+  return rule == StreamRule::attnres || rule == StreamRule::attnres_normed;
+}
+constexpr bool mixes(StreamRule rule) { return rule != StreamRule::single && !is_pair(rule) && !is_attnres(rule); }
 
 // The norms of a residual branch, and the factor on its skip path:
 //   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )

@@ -34,7 +34,7 @@ void declare_saved(Saved& saved, Layout& layout, const Config& config, const std
 
 // True if later branches may read the output of this one again: attention over depth keeps it.
 bool keeps_sum(const Config& config, int layer, int place) {
-  return is_depth(stream_rule(config)) && begins_sum(config, config.branches() * layer + place + 1);
+  return is_attnres(stream_rule(config)) && begins_sum(config, config.branches() * layer + place + 1);
 }
 
 // The initial factors are nanochat's (gpt.py, 92d63d4): from the first block to the last, 1.15 to 1.05 on the stream

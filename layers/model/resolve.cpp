@@ -113,7 +113,7 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) { return c.stream_mix && c.placement_row->streams != StreamRule::single; },
        "{stream-mix} goes with {placement}s with one residual stream only, to which all branches add: leave it out"},
       {[](const Config& c) {
-         const bool normed = c.placement_row->streams == StreamRule::depth_normed;
+         const bool normed = c.placement_row->streams == StreamRule::attnres_normed;
          return c.zero_init && (c.placement_row->norm_out || normed);
        },
        "{zero-init} does not go with a {placement} that normalizes the output of a branch: the norm of zeros "
@@ -122,7 +122,7 @@ const std::vector<Contradiction>& contradictions() {
        "{zero-init} does not go with {placement} rezero, whose factor and matrices would both stay at 0: leave it out"},
       {[](const Config& c) {
          const bool scaled = c.branch_scale.value_or(1) != 1 || c.branch_warmup != BranchWarmup::none;
-         return scaled && c.placement_row->streams == StreamRule::depth_normed;
+         return scaled && c.placement_row->streams == StreamRule::attnres_normed;
        },
        "{placement} attnres-normed normalizes what branches add, which undoes {branch-scale} and {branch-warmup}: "
        "leave them out"},

@@ -38,7 +38,7 @@ DepthQuery declare_depth(Layout& layout, const Config& config, const std::string
   p.sums = finished_sums(config, branch);
   p.begins = begins_sum(config, branch);
   if (branch == 0) return p;
-  p.normed = stream_rule(config) == StreamRule::depth_normed;
+  p.normed = stream_rule(config) == StreamRule::attnres_normed;
   if (p.normed) {
     p.norm = {.kind = NormKind::rmsnorm, .eps = config.norm_eps, .gainless = true};
     p.scale = 1 / std::sqrt(static_cast<float>(config.channels));

@@ -14,9 +14,9 @@
 // A branch then writes y = f if it begins a block, and y = skip·x + f otherwise. In blocks of one branch, all outputs
 // are sources.
 //
-//   depth         scale 1
-//   depth_normed  scale C^-½, no gain, and the values are the keys: h = Σ α·r·v, dα = r·⟨dh, v⟩, and
-//                 dv += α·r·dh + dz·r·q − (dz·z + α·dα)·r²/C·v       (Inkling2BlockAttentionResidual of transformers)
+//   attnres         scale 1
+//   attnres_normed  scale C^-½, no gain, and the values are the keys: h = Σ α·r·v, dα = r·⟨dh, v⟩, and
+//                   dv += α·r·dh + dz·r·q − (dz·z + α·dα)·r²/C·v     (Inkling2BlockAttentionResidual of transformers)
 //
 // w starts at 0, and so h as the plain mean.
 

@@ -30,7 +30,7 @@ void declare_first_norm(EndNorms& p, Layout& layout, const Config& config) {
 void declare_last_norms(EndNorms& p, Layout& layout, const Config& config) {
   if (stream_rule(config) == StreamRule::siamese)
     p.second_norm = declare_norm(layout, config, "streams.second_norm", config.channels);
-  if (is_depth(stream_rule(config)))
+  if (is_attnres(stream_rule(config)))
     p.depth = declare_depth(layout, config, "streams", config.branches() * config.n_layer);
   if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", config.channels);
 }
@@ -40,7 +40,7 @@ StreamsEnd declare_streams_end(Layout& layout, const Config& config, int N) {
   StreamsEnd end;
   end.rule = stream_rule(config);
   end.count = stream_count(config);
-  if ((end.count > 1 && end.rule != StreamRule::dual) || is_depth(end.rule))
+  if ((end.count > 1 && end.rule != StreamRule::dual) || is_attnres(end.rule))
     end.sum = layout.take("streams.sum", Role::streams, {N, C});
   if (end.rule == StreamRule::siamese)
     end.second_norm = declare_norm_saved(layout, config, "streams.second_norm", N, C);
@@ -76,7 +76,7 @@ const float* streams_end(const StreamsEnd& end, const float* x, const EndNorms& 
   const auto [N, C, training] = rows;
   if (end.rule == StreamRule::dual) return read_two(end.h, end.norm, x, p.final_norm, rows);
   if (end.rule == StreamRule::siamese) read_two(end.sum, end.second_norm, x, p.second_norm, rows);
-  else if (is_depth(end.rule)) depth_read(end.sum, end.depth, x, p.depth, rows);
+  else if (is_attnres(end.rule)) depth_read(end.sum, end.depth, x, p.depth, rows);
   else if (end.sum) add_planes(end.sum, x, end.count, N, C);
   return norm_forward(end.h, end.norm, before_final_norm(end, x, N, C), p.final_norm, N, C, training);
 }
@@ -100,6 +100,6 @@ void streams_end_backward(float* d, const EndNorms& g, const float* x, const Str
   norm_backward(d, g.final_norm, d, before_final_norm(end, x, N, C), end.norm, p.final_norm, N, C);
   if (end.rule == StreamRule::siamese)
     return second_backward(d, g.second_norm, x, end.second_norm, p.second_norm, rows);
-  if (is_depth(end.rule)) return depth_end_backward(d, g.depth, end.depth, x, p.depth, rows);
+  if (is_attnres(end.rule)) return depth_end_backward(d, g.depth, end.depth, x, p.depth, rows);
   for (int s = 1; s < end.count; ++s) copy_rows(d + s * plane(N, C), d, N, C);  // sum = Σₛ x[s]
 }

@@ -11,27 +11,27 @@
 
 int stream_count(const Config& config) {
   const StreamRule rule = stream_rule(config);
-  if (rule == StreamRule::single || is_depth(rule)) return 1;
+  if (rule == StreamRule::single || is_attnres(rule)) return 1;
   return is_pair(rule) ? 2 : config.streams;
 }
 
 double multiply_adds_of_mixing(const Config& config) {
   const double S = stream_count(config), C = config.channels;
-  if (is_depth(stream_rule(config))) return sums_read(config) * C;
+  if (is_attnres(stream_rule(config))) return sums_read(config) * C;
   return mixes(stream_rule(config)) ? S * (S + 2) * C : 0;
 }
 
 double multiply_adds_of_coefficients(const Config& config) {
   const double mixing = multiply_adds_of_mixing(config);
   switch (stream_rule(config)) {
-    case StreamRule::hyper: case StreamRule::depth: case StreamRule::depth_normed: return mixing;
+    case StreamRule::hyper: case StreamRule::attnres: case StreamRule::attnres_normed: return mixing;
     case StreamRule::mhc: return stream_count(config) * mixing;
     default: return 0;
   }
 }
 
 double multiply_adds_of_streams(const Config& config) {
-  const double norms = is_depth(stream_rule(config)) ? multiply_adds_of_mixing(config) : 0;
+  const double norms = is_attnres(stream_rule(config)) ? multiply_adds_of_mixing(config) : 0;
   return multiply_adds_of_mixing(config) + multiply_adds_of_coefficients(config) + norms;
 }
 
@@ -46,7 +46,7 @@ Streams declare_streams(Layout& layout, const Config& config, const std::string&
     const int layer = base_layer(config, branch / config.branches());
     p.first_write = static_cast<float>(config.placement_row->first_write(layer));
   }
-  if (is_depth(p.rule)) {
+  if (is_attnres(p.rule)) {
     p.depth = declare_depth(layout, config, prefix, branch);
     if (p.depth.begins) p.skip = 0;
   }
@@ -78,7 +78,7 @@ StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int
   p.rule = stream_rule(config);
   p.count = stream_count(config);
   StreamsScratch scratch;
-  if (is_depth(p.rule) && backward) scratch.depth.d = declare_sum_gradients(layout, config, N);
+  if (is_attnres(p.rule) && backward) scratch.depth.d = declare_sum_gradients(layout, config, N);
   if (!p.mixes()) return scratch;
   scratch.coefficients = layout.take("scratch.coefficients", Role::scratch, {p.coefficients(), N});
   if (backward) scratch.d = layout.take("scratch.coefficients.gradient", Role::scratch, {p.coefficients(), N});
@@ -97,7 +97,7 @@ void stream_coefficients(float* coefficients, const StreamsSaved& saved, const S
 const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scratch, const float* x, const Streams& p,
                           const StreamRows& rows) {
   if (p.rule == StreamRule::siamese) return read_two(saved.h, saved.norm, x, p.norm, rows);
-  if (is_depth(p.rule)) return depth_read(saved.h, scratch.depth, x, p.depth, rows);
+  if (is_attnres(p.rule)) return depth_read(saved.h, scratch.depth, x, p.depth, rows);
   if (!p.mixes()) return x;
   const auto [N, C, training] = rows;
   if (p.rule == StreamRule::mhc) mhc_read(saved, x, p, N, C);
@@ -120,7 +120,7 @@ void streams_write(float* y, float* first, const StreamsScratch& scratch, const 
 const float* streams_write_backward(float* d, float* df, const StreamsScratch& scratch, const float* x, const float* f,
                                     const StreamsSaved& saved, const Streams& p, const StreamRows& rows) {
   const int N = rows.N, C = rows.C;
-  if (p.rule == StreamRule::single || is_depth(p.rule)) return d;  // y = skip·x + f
+  if (p.rule == StreamRule::single || is_attnres(p.rule)) return d;  // y = skip·x + f
   if (is_pair(p.rule)) {
     float* second = d + plane(N, C);
     scaled_add(df, p.first_write, d, second, N, C);  // y[0] = ... + first_write·f, y[1] = ... + f
@@ -135,7 +135,7 @@ const float* streams_write_backward(float* d, float* df, const StreamsScratch& s
 void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scratch, float* dh, const float* x,
                            const StreamsSaved& saved, const Streams& p, const StreamRows& rows) {
   const int N = rows.N, C = rows.C;
-  if (is_depth(p.rule)) return depth_read_backward(d, g.depth, scratch.depth, dh, x, p.depth, p.skip, rows);
+  if (is_attnres(p.rule)) return depth_read_backward(d, g.depth, scratch.depth, dh, x, p.depth, p.skip, rows);
   if (!p.mixes()) scaled_add(d, p.skip, d, dh, N, C);  // y = skip·x + F(x)
   if (p.rule == StreamRule::siamese)                   // h = x[0] + norm(x[1])
     read_second_backward(d, g.norm, dh, x, saved.norm, p.norm, rows);

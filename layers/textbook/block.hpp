@@ -640,7 +640,7 @@ struct Block {
       branch_forward(y, of_branch, x, p, f, rows);
       return gpas_forward(y, of_branch.s.data(), pass.p.gpas(t.gpas), N, C);
     }
-    if (is_depth(t.streams.rule)) {
+    if (is_attnres(t.streams.rule)) {
       BranchFunction<Number, F> branch{without_skip(p), {}, of_streams.branch, f, rows};
       return depth_branch_forward(y, of_streams.depth, of_streams.h, x, depth_of(t), branch, rows);
     }
@@ -654,7 +654,7 @@ struct Block {
       gpas_backward(pass.g.gpas(t.gpas), dy, of_branch.s.data(), pass.p.gpas(t.gpas), N, C);
       return branch_backward(dx, g, dy, x, of_branch, p, f, rows);
     }
-    if (is_depth(t.streams.rule)) {
+    if (is_attnres(t.streams.rule)) {
       BranchFunction<Number, F> branch{without_skip(p), without_skip(g), of_streams.branch, f, rows};
       return depth_branch_backward(dx, dy, of_streams.depth, of_streams.h, x, depth_of(t), branch, rows);
     }

@@ -78,7 +78,7 @@ struct Stack {
   std::vector<std::vector<Number>> x = {};  // (S,N,C) each: x[l] is the input of block l, x.back() the last output
   std::vector<Number> h = std::vector<Number>(NC), added = h;  // added: what the final norm reads
   StreamRule rule = stream_rule(pass.config);
-  bool dual = rule == StreamRule::dual, siamese = rule == StreamRule::siamese, depth = is_depth(rule);
+  bool dual = rule == StreamRule::dual, siamese = rule == StreamRule::siamese, depth = is_attnres(rule);
   DepthSaved<Number> of_mean = {};
 
   Stack(Pass<Number>& in_pass, const StackTensors& tensors) : pass(in_pass), t(tensors) {
