@@ -260,7 +260,7 @@ TEST_CASE("models that are variants of a preset become architectures of their ow
       {"smollm3", "llama", [](Config& c) { c.n_layer = 5, c.rope_layers = "3 of 4"; }},
       {"granite", "llama",
        [](Config& c) {
-         c.branch_scale = .22f, c.logit_scale = 1 / 13.f, c.embedding_scale = 12, c.attention_scale = .05f;
+         c.branch_scale = .22, c.logit_scale = 1 / 13., c.embedding_scale = 12.1, c.attention_scale = .05;
        }},
       {"smollm3", "llama", [](Config& c) { c.n_layer = 4, c.rope_layers = "0,1,2"; c.tied = true; c.qkv_bias = true; }},
   };

@@ -167,8 +167,9 @@ bool has_norm_of(const Config& a, const Config& b) {
 // Returns the settings that decide what a trained model computes. All others have their defaults.
 TrainOptions essence(Config c) {
   c = resolve(c);
-  c.attention_scale = static_cast<float>(*c.attention_scale);
-  c.logit_scale = static_cast<float>(*c.logit_scale);
+  for (const auto factor :
+       {&Config::attention_scale, &Config::logit_scale, &Config::embedding_scale, &Config::branch_scale})
+    c.*factor = static_cast<float>(*(c.*factor));  // as a model multiplies, and GGUF stores it
   c.rope_fraction = static_cast<float>(static_cast<double>(c.rope_dims()) / c.head_dim);
   if (c.crosses()) c.objective = Objective::pairs;  // spans are pairs, too
   for (const NormSiteRow& row : kNormSites)  // a site that names what it would have anyway
@@ -221,7 +222,7 @@ bool same_model(const Config& a, const Config& b) {
 Expressed expressed(const Config& config, const std::vector<Architecture>& rows, const std::string& kind) {
   if (const StreamRule rule = config.placement_row->streams; rule != StreamRule::single)
     throw std::invalid_argument("no " + kind + " has " +
-                                (is_depth(rule) ? "attention residuals" : "several residual streams") +
+                                (is_attnres(rule) ? "attention residuals" : "several residual streams") +
                                 " (--placement " + config.placement +
                                 "): a run directory is the only format for this model");
   const Architecture* nearest = nullptr;
