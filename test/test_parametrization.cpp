@@ -44,6 +44,16 @@ StepOptions step_options(const Setting& setting) {
   return o;
 }
 
+const TensorSpec& spec_named(const Model& model, std::string_view name) {
+  const auto spec = std::ranges::find(model.table, name, &TensorSpec::name);
+  REQUIRE(spec != model.table.end());
+  return *spec;
+}
+
+TensorFactors factors_of(const Model& model, std::string_view name) {
+  return tensor_factors(spec_named(model, name), model.config, StepRule::sign);
+}
+
 // Sequences of a few tokens, in which each decides the next one up to a coin toss.
 MicroBatches batch_of_step(int64_t step) {
   const auto numbers = std::make_shared<std::vector<int>>(2 * B * T);
@@ -67,7 +77,7 @@ Model parametrized(const Config& config, const Setting& setting, uint64_t seed =
   initialize(model, seed);
   // resolve() refuses zero_init with norms after the branch. A norm_out then starts at 0; with a norm of the sums that
   // branches read, the outputs do.
-  const bool normed = model.config.placement_row->streams == StreamRule::depth_normed;
+  const bool normed = model.config.placement_row->streams == StreamRule::attnres_normed;
   for (const TensorSpec& spec : model.table)
     if (spec.part.ends_with(".norm_out.gain") || (normed && (spec.role == Role::o || spec.role == Role::ffn_out)))
       std::fill_n(model.weights.get() + spec.offset, spec.size(), 0.f);
@@ -211,7 +221,7 @@ namespace {
 
 Setting of_placement(const Placement& row, double lr) {
   return {.name = row.name, .lr = lr, .change = [&row](Config& c) {
-            const bool normed = row.norm_out || row.streams == StreamRule::depth_normed;
+            const bool normed = row.norm_out || row.streams == StreamRule::attnres_normed;
             c.placement = row.name, c.zero_init = !normed && row.gain != LearnedGain::block;
           }};
 }
@@ -303,9 +313,7 @@ TEST_CASE("factors of tensors", "[parametrization]") {
                          {"head.weight", 1, 1, 1 / m},
                          {"head.bias", 1, 1, 1}}) {
     INFO(row.name);
-    const auto spec = std::ranges::find(model.table, row.name, &TensorSpec::name);
-    REQUIRE(spec != model.table.end());
-    const TensorFactors got = tensor_factors(*spec, model.config, StepRule::sign);
+    const TensorFactors got = factors_of(model, row.name);
     CHECK(got.start == Approx(row.start));
     CHECK(got.rate == Approx(row.rate));
     CHECK(got.decay == Approx(1 / row.rate));
@@ -320,9 +328,7 @@ TEST_CASE("the gate of GPAS acts on the whole stream", "[parametrization]") {
   Config c = small(Parametrization::completep, 128, 6);  // m = 4, l = 3
   c.placement = "gpas";
   const Model model(c);
-  const auto spec = std::ranges::find(model.table, "block.4.gpas.gate", &TensorSpec::name);
-  REQUIRE(spec != model.table.end());
-  const TensorFactors got = tensor_factors(*spec, model.config, StepRule::sign);
+  const TensorFactors got = factors_of(model, "block.4.gpas.gate");
   CHECK(got.rate == Approx(1 / 3.));
   CHECK(got.epsilon == 1);
 }
@@ -331,16 +337,12 @@ TEST_CASE("factors of ScaleNorm's gain, which starts at the root of the width", 
   Config c = small(Parametrization::mup, 128);  // m = 4
   c.norm = NormKind::scalenorm;
   const Model model(c);
-  const auto gain = std::ranges::find(model.table, "final_norm.gain", &TensorSpec::name);
-  REQUIRE(gain != model.table.end());
-  const TensorFactors got = tensor_factors(*gain, model.config, StepRule::sign);
+  const TensorFactors got = factors_of(model, "final_norm.gain");
   CHECK(got.rate == Approx(2));
   CHECK(got.epsilon == Approx(.5));
   c.norm_sites[size_t(NormSite::in)] = NormChoice{NormKind::layernorm};
   const Model other(c);  // at another site
-  const auto inner = std::ranges::find(other.table, "block.0.ffn.norm_in.gain", &TensorSpec::name);
-  REQUIRE(inner != other.table.end());
-  CHECK(tensor_factors(*inner, other.config, StepRule::sign).rate == 1);
+  CHECK(factors_of(other, "block.0.ffn.norm_in.gain").rate == 1);
 }
 
 TEST_CASE("factors of GatedNorm's gate, whose rank does not grow", "[parametrization]") {
@@ -357,13 +359,11 @@ TEST_CASE("factors of GatedNorm's gate, whose rank does not grow", "[parametriza
                          {"final_norm.down", 1 / m, 1 / m, 1},
                          {"final_norm.up", 1, 1, 1 / m}}) {
     INFO(row.name);
-    const auto spec = std::ranges::find(model.table, row.name, &TensorSpec::name);
-    REQUIRE(spec != model.table.end());
-    const TensorFactors got = tensor_factors(*spec, model.config, StepRule::sign);
+    const TensorFactors got = factors_of(model, row.name);
     CHECK(got.start == Approx(row.start));
     CHECK(got.rate == Approx(row.rate));
     CHECK(got.epsilon == Approx(row.epsilon));
-    CHECK(spec->start.deviation == Approx(.02 * row.start));
+    CHECK(spec_named(model, row.name).start.deviation == Approx(.02 * row.start));
   }
 }
 
@@ -378,10 +378,9 @@ TEST_CASE("initial weights have the factors of their tensors, times what the bas
     const Model model(c);
     for (const TensorSpec& spec : base.table) {
       INFO(spec.name);
-      const auto same = std::ranges::find(model.table, spec.name, &TensorSpec::name);
-      REQUIRE(same != model.table.end());
       const bool hidden = !is_vector(spec) && spec.layer != kOutside;
-      CHECK(double(same->start.deviation) == Approx(double(spec.start.deviation) * (hidden ? .5 : 1)));
+      const double drawn = double(spec_named(model, spec.name).start.deviation);
+      CHECK(drawn == Approx(double(spec.start.deviation) * (hidden ? .5 : 1)));
     }
     CHECK(*model.config.skip_scale == *base.config.skip_scale);
   }
