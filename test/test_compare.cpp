@@ -386,6 +386,31 @@ TEST_CASE("tuning tries all combinations, then the neighbors of the best", "[com
   CHECK(points_tried({"warmup=25%,50%"}, 99, [](const Point& p) { return 9. - p[0]; }).size() == 2);
 }
 
+TEST_CASE("a value that is best in one cell and beyond all that another tried is named", "[compare]") {
+  Comparison c;
+  c.tuning = parse_tuning({"lr=1e-3,3e-3", "beta2=0.9,0.99"});
+  c.cells.resize(3);
+  const auto tried = [&](size_t cell, const std::vector<Point>& points) {
+    c.cells[cell].best = points.back();
+    for (const Point& point : points) {
+      CellRun run;
+      run.stage = Stage::tune, run.cell = cell, run.point = point;
+      c.runs.push_back(run);
+    }
+  };
+  tried(0, {{0, 0}, {1, 0}, {-1, 1}, {0, 1}});
+  tried(1, {{0, 0}, {1, 1}, {2, 0}, {3, 0}});
+  tried(2, {{3, 0}, {-1, 1}, {0, -1}});
+  CHECK(best_elsewhere(c, 0) == std::vector<GridKey>{{"lr", "0.027"}, {"beta2", c.tuning.options[1].value(-1)}});
+  CHECK(best_elsewhere(c, 1) == std::vector<GridKey>{{"beta2", c.tuning.options[1].value(-1)}});
+  CHECK(best_elsewhere(c, 2).empty());
+  c.cells[2].best = {-2, 0};
+  CHECK(best_elsewhere(c, 1) == std::vector<GridKey>{{"lr", c.tuning.options[0].value(-2)}});
+  c.runs.back().stage = Stage::final;  // does not count as tried
+  c.runs.back().cell = 0, c.runs.back().point = {-2, 0};
+  CHECK(best_elsewhere(c, 0).front() == GridKey{"lr", c.tuning.options[0].value(-2)});
+}
+
 TEST_CASE("the median and the range of times", "[compare]") {
   const Spread odd = spread({3, 1, 2}), even = spread({4, 1, 2, 8}), none = spread({1, kNone});
   CHECK((odd.median == 2 && odd.low == 1 && odd.high == 3));

@@ -337,7 +337,7 @@ TEST_CASE("more runs' peak memory is what info --cost says, within 3 %", "[cost]
 // ---- speed -------------------------------------------------------------------------------------------------
 
 // The margin allows for a processor that changes its frequency. Without optimization the peak is less than half.
-TEST_CASE("no matrix product is much faster than the machine's peak", "[cost]") {
+TEST_CASE("no matrix product is much faster than the machine's peak", "[cost][slow]") {
   constexpr int n = 256;
   const std::vector<float> a(n * n, .5f), b(n * n, .5f);
   std::vector<float> c(n * n);

@@ -303,6 +303,9 @@ void print_tuning(const Comparison& c) {
     if (!untried.empty())
       std::printf("*           %s may be better at %s, which was not tried\n",
                   c.grid.cells[cell].name.c_str(), untried.c_str());
+    for (const auto& [key, value] : best_elsewhere(c, cell))
+      std::printf("            %s did not try %s %s, which is best in another cell: add it to --tune %s\n",
+                  c.grid.cells[cell].name.c_str(), key.c_str(), value.c_str(), key.c_str());
   }
 }
 

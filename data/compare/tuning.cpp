@@ -147,6 +147,21 @@ size_t tuning_runs_left(const Comparison& c, size_t cell) {
   return next_tuning_runs(c, cell).empty() ? 0 : most_tuning_runs(c) - tuning_runs_made(c, cell);
 }
 
+std::vector<GridKey> best_elsewhere(const Comparison& c, size_t cell) {
+  std::vector<GridKey> values;
+  for (size_t k = 0; k < c.tuning.options.size(); ++k) {
+    std::vector<int> tried, best;
+    for (const CellRun& run : c.runs)
+      if (is_tuning_run(run, cell)) tried.push_back(run.point[k]);
+    for (const CellSummary& s : c.cells) best.push_back(s.best[k]);
+    const auto [low, high] = std::ranges::minmax(tried);
+    const auto [least, most] = std::ranges::minmax(best);
+    for (const auto& [beyond, value] : {std::pair{least < low, least}, {most > high, most}})
+      if (beyond) values.emplace_back(c.tuning.options[k].key, c.tuning.options[k].value(value));
+  }
+  return values;
+}
+
 void tune(Comparison& c) {
   for (std::vector<CellRun> runs;; runs.clear()) {
     size_t later = c.cells.size() * c.seeds.size();  // upper bound

@@ -31,6 +31,10 @@ size_t tuning_runs_left(const Comparison& comparison, size_t cell);
 // Returns the runs that a cell needs next, given those that have ended; none once its search is over.
 std::vector<CellRun> next_tuning_runs(const Comparison& comparison, size_t cell);
 
+// Returns values of options that are best in another cell, and lie beyond all that this one tried; of several, the
+// farthest. A search ends at the first valley, so a comparison is fairer if each cell tries the best values of all.
+std::vector<GridKey> best_elsewhere(const Comparison& comparison, size_t cell);
+
 // Trains the tuning runs, and fills `best` and `untried` of each cell. Throws std::runtime_error if every run of a cell
 // failed.
 void tune(Comparison& comparison);
