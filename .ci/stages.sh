@@ -47,19 +47,20 @@ stage() {
   if [ $status != 0 ]; then echo "== $name FAILED"; fi
 }
 
-# beside NAME COMMAND...: runs it beside the stages that follow. After `wait`, `stage NAME beside_done` counts it.
+# beside NAME COMMAND...: runs it beside the stages that follow. After `wait`, `stage NAME ended NAME` counts it.
 beside() {
-  wanted "$1" || return 0
+  local name=$1
+  wanted "$name" || return 0
   shift
   {
     local status=0
     time "$@" </dev/null || status=$?
-    echo $status >"$scratch/beside.status"
-  } >"$scratch/beside" 2>&1 &
+    echo $status >"$scratch/$name.status"
+  } >"$scratch/$name.log" 2>&1 &
 }
-beside_done() {
-  cat "$scratch/beside"
-  return "$(cat "$scratch/beside.status")"
+ended() {
+  cat "$scratch/$1.log"
+  return "$(cat "$scratch/$1.status")"
 }
 
 # Under the sanitizers: parsing, files, training runs and each layer. The rest of the tests run the same code longer.
