@@ -25,6 +25,7 @@ class Config:
     gated_norm_rank: int = 16  # of the gate of GatedNorm
     final_norm: Optional[bool] = None  # None: the default of the placement
     embedding_norm: bool = False
+    fix_norm: bool = False  # rows of the token embedding and of the classifier have length 1
     qk_norm: str = "none"  # none | head | full | qkv
     block: str = "sequential"  # sequential | parallel | parallel-shared
     streams: int = 4  # residual streams under hyper, hyper-static and mhc
@@ -85,7 +86,7 @@ class Config:
     o_bias: Optional[bool] = None  # None: as `bias`
     head_bias: bool = False
     tied: bool = True
-    embedding_scale: float = 1.0  # factor on the token embedding
+    embedding_scale: Optional[float] = None  # None: 1, or √embedding_channels under fix_norm
     logit_scale: Optional[float] = None  # before the cap; None: as the parametrization says
     logit_cap: float = 0.0  # c·tanh(l/c) on the logits; 0 is off
     lora: int = 0  # rank of low-rank adapters, which alone train; 0: none
@@ -124,6 +125,8 @@ class Config:
             self.attention = "bidirectional" if self.objective == "mlm" else "causal"
         self.kv_heads = self.kv_heads or self.heads
         self.head_dim = self.head_dim or self.channels // self.heads
+        if self.embedding_scale is None:
+            self.embedding_scale = math.sqrt(self.embedding_channels) if self.fix_norm else 1.0
         if self.logit_scale is None:
             self.logit_scale = parametrization.logits(self)
         if self.branch_scale is None:

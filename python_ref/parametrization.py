@@ -26,7 +26,8 @@ def m_d(c):
 
 
 def logits(c):
-    return 1 / m_n(c)
+    """Under FixNorm, the numbers of a row are m_N^-½ as large."""
+    return m_n(c) ** (-0.5 if c.fix_norm else -1)
 
 
 def branch(c):

@@ -105,6 +105,18 @@ def embedding_cases(out):
         case.close()
 
 
+def unit_rows_cases(out):
+    for V, C, deviation in (5, 33, 1.0), (40, 7, 0.01), (3, 128, 8.0):
+        case = Case(out, "unit_rows", f"{V}x{C}", V=V, C=C)
+        weight = case.normal("weight", V, C, deviation=deviation)
+        unit, dunit = embedding.unit_rows(weight), case.normal("dunit", V, C)
+        same(unit, weight / weight.norm(dim=1, keepdim=True))
+        case.expect(unit=unit)
+        terms = embedding.unit_uncancelled(weight.detach(), dunit.detach().abs())
+        case.gradient("dweight", gradients(unit, dunit, weight)[0], terms)
+        case.close()
+
+
 def position_cases(out):
     for B, T, H, D in (2, 7, 3, 8), (1, 33, 2, 6):
         case = Case(out, "position", f"rope-d{D}", B=B, T=T, H=H, D=D, theta=10000.0)
@@ -739,6 +751,7 @@ MODELS = {
         ("mup", "scalenorm", TINY_GPT | {"placement": "pre", "norm": "scalenorm", "norm-bias": False}),
         ("mup", "gatednorm", TINY_GPT | {"placement": "post", "norm": "gatednorm", "gated-norm-rank": 3}),
         ("completep", "gatednorm", TINY_GPT | {"placement": "sandwich", "norm": "gatednorm", "gated-norm-rank": 2}),
+        ("mup", "fix-norm", TINY_GPT | {"placement": "post", "fix-norm": True}),
         ("completep", "norms", TINY_GPT | {"placement": "pre-post", "norm-sum": "scalenorm"}),
         ("completep", "gpt", TINY_GPT | {"placement": "pre"}),
         ("completep", "gpas", TINY_GPT | {"placement": "gpas", "layers": 3}),
@@ -821,6 +834,8 @@ MODELS = {
         | {"activation": "gelu", "head-bias": True, "tied": True},
         "bidirectional": LLAMA_LIKE | MASKED | {"position": "alibi", "window": 3, "window-layers": "1 of 2"}
         | {"attention-cap": 2.0, "kv-heads": 2, "token-types": 1, "embedding-channels": 5, "placement": "sandwich"},
+        "fix-norm": LLAMA_LIKE | {"norm": "scalenorm", "fix-norm": True, "tied": True, "head-bias": True},
+        "fix-norm-untied": {"fix-norm": True, "position": "learned", "logit-cap": 2.0, "embedding-scale": 1.5},
         "bidirectional-rope": MASKED | {"window": 4, "layers": 3, "placement": "resi-dual"},
     }.items()
 } | {
@@ -898,6 +913,7 @@ PAIRS = {  # options, rows
         | {"embedding-norm": True, "stream-mix": True, "logit-cap": 2.0},
         PACKED,
     ),
+    "fix-norm": (PAIRS_LLAMA | {"placement": "pre", "fix-norm": True, "embedding-channels": 5, "tied": True}, PACKED),
     "lora": (
         PAIRS_GPT | {"placement": "pre", "lora": 2, "lora-alpha": 3.0, "lora-on": "q,k,v,o,up,down"},
         PADDED,
@@ -1246,7 +1262,7 @@ def diagnostics_cases(out):
 
 
 WRITERS = {
-    "embedding": embedding_cases, "position": position_cases, "norm": norm_cases,
+    "embedding": embedding_cases, "unit_rows": unit_rows_cases, "position": position_cases, "norm": norm_cases,
     "norm_kinds": norm_kinds_cases, "linear": linear_cases,
     "linear_bf16": linear_bf16_cases,
     "attention": attention_cases, "wiring": wiring_cases, "scores": scores_cases, "activation": activation_cases,

@@ -2,6 +2,7 @@
 
 #include "check.hpp"
 #include "layers/embedding/position.hpp"
+#include "layers/embedding/unit_rows.hpp"
 #include "layers/kernels/elementwise.hpp"
 #include "reference.hpp"
 
@@ -35,6 +36,56 @@ TEST_CASE("embedding and learned positions agree with PyTorch", "[embedding][pos
       if (std::find(tokens.begin(), tokens.end(), v) == tokens.end())
         for (int c = 0; c < C; ++c) CHECK(dtoken[v * C + c] == 0);
   }
+}
+
+TEST_CASE("unit rows agree with PyTorch", "[embedding]") {
+  for (const std::string& name : Reference::cases("unit_rows")) {
+    const Reference ref("unit_rows", name);
+    const int V = ref.integer("V"), C = ref.integer("C");
+    std::vector<float> weight = ref.floats("weight"), dunit = ref.floats("dunit");
+    std::vector<float> unit = garbage(V * C), scale = garbage(V), dweight(V * C);
+    const UnitRows rows{unit.data(), scale.data(), dunit.data()};
+    unit_rows_forward(rows, weight.data(), V, C);
+    check_close("unit rows/" + name + "/unit", unit, ref.doubles("unit"), kTolerance);
+    for (const int runs : {1, 2}) {  // the second backward adds the same again
+      unit_rows_backward(dweight.data(), rows, V, C);
+      check_close("unit rows/" + name + "/dweight", dweight, times(runs, ref.doubles("dweight")), kTolerance,
+                  1e3 * ref.scale("dweight"));
+    }
+  }
+}
+
+TEST_CASE("a row of zeros stays a row of zeros, and does not learn", "[embedding]") {
+  const int C = 19;
+  std::vector<float> weight(2 * C), unit = garbage(2 * C), scale = garbage(2), dunit = random_floats(2 * C, 1);
+  weight[C] = -3;
+  std::vector<float> dweight(2 * C);
+  const UnitRows rows{unit.data(), scale.data(), dunit.data()};
+  unit_rows_forward(rows, weight.data(), 2, C);
+  unit_rows_backward(dweight.data(), rows, 2, C);
+  CHECK(unit[C] == -1);
+  CHECK(scale == std::vector<float>{0, 1 / 3.f});
+  for (int c = 0; c < C; ++c) {
+    CHECK(unit[c] == 0);
+    CHECK(dweight[c] == 0);
+    if (c > 0) CHECK(dweight[C + c] == scale[1] * dunit[C + c]);
+  }
+  CHECK(dweight[C] == 0);  // along the row
+}
+
+TEST_CASE("unit rows are the same for any number of threads, and in place", "[embedding]") {
+  const int V = 700, C = 97;
+  const std::vector<float> weight = random_floats(V * C, 1);
+  std::vector<float> dunit = random_floats(V * C, 2);
+  check_same_for_all_threads([&] {
+    std::vector<float> w = weight, unit = garbage(V * C), scale = garbage(V), dweight(V * C);
+    const UnitRows rows{unit.data(), scale.data(), dunit.data()};
+    unit_rows_forward(rows, w.data(), V, C);
+    unit_rows_backward(dweight.data(), rows, V, C);
+    unit_rows_forward({w.data(), scale.data()}, w.data(), V, C);
+    CHECK(same_bits(w, unit));
+    return joined({unit, scale, dweight});
+  });
 }
 
 TEST_CASE("embedding is the same for any number of threads", "[embedding]") {

@@ -318,6 +318,41 @@ TEST_CASE("a gain of 1 changes nothing", "[equivalence]") {
   }
 }
 
+bool is_word_matrix(const std::string& name) { return name == "embedding.token.weight" || name == "head.weight"; }
+
+Config with_fix_norm(const std::string& placement, bool tied) {
+  return make_config(placement, NormKind::layernorm, [=](Config& c) { c.fix_norm = true, c.tied = tied; });
+}
+
+TEST_CASE("FixNorm does not see how long a word vector is", "[equivalence]") {
+  for (const bool tied : {true, false}) {
+    const Config config = with_fix_norm("post", tied);
+    CHECK(*config.embedding_scale == std::sqrt(20.));
+    Model one = randomized(config), longer = randomized(config);
+    for (const TensorSpec& spec : longer.table)
+      if (is_word_matrix(spec.name)) scale(tensor(longer, longer.weights, spec.name), 8);
+    CHECK(loss_and_gradients(one) == loss_and_gradients(longer));
+    for (const TensorSpec& spec : one.table) {
+      INFO(spec.name);
+      if (is_word_matrix(spec.name)) scale(tensor(longer, longer.gradients, spec.name), 8);
+      CHECK(same_bits(tensor(one, one.gradients, spec.name), tensor(longer, longer.gradients, spec.name)));
+    }
+  }
+}
+
+TEST_CASE("without FixNorm, unit rows give the same logits and other gradients, bit for bit", "[equivalence]") {
+  for (const bool tied : {true, false}) {
+    Model fixed = randomized(with_fix_norm("pre", tied));
+    Model plain = without_fix_norm(randomized(fixed.config));
+    CHECK_FALSE(plain.config.fix_norm);
+    CHECK(loss_and_gradients(fixed) == loss_and_gradients(plain));
+    for (const TensorSpec& spec : fixed.table) {
+      const std::span<float> a = tensor(fixed, fixed.gradients, spec.name);
+      CHECK(same_bits(a, tensor(plain, plain.gradients, spec.name)) != is_word_matrix(spec.name));
+    }
+  }
+}
+
 TEST_CASE("a gate of 0 makes GPAS Pre-LN, bit for bit", "[equivalence]") {
   Model gpas = randomized(make_config("gpas", NormKind::layernorm));
   Model pre = randomized(make_config("pre", NormKind::layernorm));

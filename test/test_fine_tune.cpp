@@ -182,6 +182,26 @@ std::vector<float> trained_weights(const StepFunctions& functions, const std::st
   return {s.model.weights.get(), s.model.weights.get() + s.model.floats};
 }
 
+TEST_CASE("a frozen classifier leaves the gradient of the token embedding as it is", "[tune]") {
+  const std::vector<int> tokens = random_ints(32, 1, 256), targets = random_ints(32, 2, 256);
+  for (const bool fix_norm : {false, true}) {
+    Config config = tiny("gpt2");
+    config.tied = false, config.fix_norm = fix_norm;
+    const auto gradient_of_token = [&](const std::string& frozen) {
+      Model model(config);
+      initialize(model, 7);
+      TrainOptions o;
+      o.freeze = frozen;
+      choose_trained(model.table, o);
+      allocate_gradients(model);
+      const Activations activations = allocate_activations(model.config, 2, 16, true);
+      model_loss_and_gradients(model, activations, {tokens.data(), targets.data(), 2, 16}, 1.f, {});
+      return std::vector<float>(model.g.token.data, model.g.token.data + 256 * 8);
+    };
+    CHECK(same_bits(gradient_of_token("^head.weight"), gradient_of_token("")));
+  }
+}
+
 TEST_CASE("matrices that do not train have neither gradients nor optimizer state", "[tune]") {
   Model model(tiny("gpt2"), false);
   TrainOptions o;

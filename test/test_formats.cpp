@@ -320,6 +320,17 @@ TEST_CASE("formats other than Hugging Face refuse a bypass, scaled heads and GPA
   }
 }
 
+TEST_CASE("a model with FixNorm is exported with the rows that it computes with", "[formats]") {
+  const Corpus f;
+  REQUIRE(f.run("train --data stories.txt --steps 3 --out r --fix-norm --norm scalenorm" + kSmall).status == 0);
+  REQUIRE(f.run("export r --out hf --to hf").status == 0);
+  CHECK(parse_json(f.read("hf/config.json"))["train_gpt_settings"]["fix-norm"] == false);
+  const Outcome ours = f.run("sample r --prompt Lily --length 20 --seed 3"),
+                theirs = f.run("sample hf --prompt Lily --length 20 --seed 3");
+  CHECK(ours.status == 0);
+  CHECK(ours.out == theirs.out);
+}
+
 TEST_CASE("a folder holds the tokenizer as transformers reads it", "[formats]") {
   const Folder f;
   const Model model = small("gpt2");

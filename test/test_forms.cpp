@@ -123,6 +123,7 @@ TEST_CASE("every form is configured, resumed and recomputed with the same bits, 
         "--output-gate headwise --value-residual learned --stream-mix --activation relu2 --zero-init",
         "--placement sandwich --norm-in batchnorm --norm-out simple-rmsnorm --norm-gain-init 0.5 --norm-decay 0.1",
         "--placement post --branch-warmup prores --branch-warmup-steps 2",
+        "--placement pre --fix-norm --norm scalenorm --no-tied",
         "--placement lns --qk-norm full"}) {
     INFO(form);
     REQUIRE(f.run(words + form + " --steps 6 --out whole --force").status == 0);

@@ -158,6 +158,7 @@ void mixture(Config& c) { c.experts = c.experts_per_token = 3, c.router_logit_bi
 void biases(Config& c) { c.bias = c.head_bias = true; }
 void scalenorm(Config& c) { c.norm = NormKind::scalenorm; }
 void derf(Config& c) { c.norm = NormKind::derf, c.bias = true; }
+void fixnorm(Config& c) { c.fix_norm = true; }
 void gatednorm(Config& c) { c.norm = NormKind::gatednorm, c.gated_norm_rank = 4; }
 
 const Setting kSettings[] = {
@@ -185,6 +186,8 @@ const Setting kMoreSettings[] = {
     {.name = "derf", .lr = 1e-3, .change = derf},
     {.name = "gatednorm", .lr = 4e-3, .change = gatednorm},
     {.name = "gatednorm, sgd", .optimizer = "sgd", .lr = .05, .change = gatednorm},
+    {.name = "fixnorm", .lr = 4e-3, .change = fixnorm},
+    {.name = "fixnorm, sgd", .optimizer = "sgd", .lr = .05, .change = fixnorm},
 };
 
 }  // namespace

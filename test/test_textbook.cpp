@@ -59,6 +59,19 @@ TEST_CASE("textbook embedding and learned position are certified", "[textbook]")
   });
 }
 
+TEST_CASE("textbook unit rows are certified", "[textbook]") {
+  const int V = 4, C = 7;
+  const Tensors<double> weight = {random_doubles(V * C, 1)};
+  const Doubles dunit = random_doubles(V * C, 2);
+  Doubles dweight(V * C);
+  textbook::unit_rows_backward(dweight.data(), dunit.data(), weight[0].data(), V, C);
+  certify("unit rows", weight, {dweight}, dunit, [&](const auto& w) {
+    std::vector<number_of<decltype(w)>> unit(V * C);
+    textbook::unit_rows_forward(unit.data(), w[0].data(), V, C);
+    return unit;
+  });
+}
+
 TEST_CASE("textbook RoPE is certified", "[textbook]") {
   const int B = 2, T = 5, heads = 3, D = 6, stride = heads * D + 5;
   const Tensors<double> x = {random_doubles(B * T * stride, 1)};

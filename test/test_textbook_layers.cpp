@@ -38,6 +38,23 @@ TEST_CASE("embedding and learned position agree with the textbook", "[embedding]
     }
 }
 
+TEST_CASE("unit rows agree with the textbook", "[embedding][textbook]") {
+  for (const int V : kSizes)
+    for (const int C : {2, 7, 33, 65}) {
+      const std::string name = "unit rows vs textbook" + at({V, C});
+      std::vector<float> weight = random_floats(V * C, 1, .5f), dunit = random_floats(V * C, 2),
+                         dweight = random_floats(V * C, 3), unit = garbage(V * C), scale = garbage(V);
+      Doubles want(V * C), want_dweight = widen(dweight);
+      const UnitRows rows{unit.data(), scale.data(), dunit.data()};
+      unit_rows_forward(rows, weight.data(), V, C);
+      textbook::unit_rows_forward(want.data(), widen(weight).data(), V, C);
+      check_close(name + "unit", unit, want, kTolerance);
+      unit_rows_backward(dweight.data(), rows, V, C);
+      textbook::unit_rows_backward(want_dweight.data(), widen(dunit).data(), widen(weight).data(), V, C);
+      check_close(name + "dweight", dweight, want_dweight, kTolerance);
+    }
+}
+
 TEST_CASE("sinusoids agree with the textbook", "[position][textbook]") {
   for (const int C : {1, 7, 64}) {
     const int T = 600, first = 3;

@@ -60,4 +60,17 @@ TEST_CASE("layers/embedding/embedding.md is worked out right", "[worked][pages][
   const double moved_loss = model.loss(moved);
   page.matches("moved_loss", Doubles{moved_loss});
   page.matches("slope", Doubles{(moved_loss - loss) / step});
+
+  const Doubles vectors = page.numbers("vectors"), dunit = page.numbers("dunit");
+  Doubles unit(2 * C), dvectors(2 * C), length(2), along(2);
+  textbook::unit_rows_forward(unit.data(), vectors.data(), 2, C);
+  textbook::unit_rows_backward(dvectors.data(), dunit.data(), vectors.data(), 2, C);
+  for (size_t v = 0; v < 2; ++v) {
+    length[v] = vectors[v * C] / unit[v * C];
+    along[v] = textbook::dot(&unit[v * C], &dunit[v * C], C);
+  }
+  page.matches("length", length);
+  page.matches("unit", unit);
+  page.matches("along", along);
+  page.matches("dvectors", dvectors);
 }

@@ -7,6 +7,7 @@
 #include "layers/feed_forward/activation.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/embedding/embedding.hpp"
+#include "layers/embedding/unit_rows.hpp"
 #include "layers/model/model.hpp"
 #include "layers/training/optimizer.hpp"
 #include "layers/textbook/activation.hpp"
@@ -19,6 +20,7 @@
 #include "layers/textbook/norm.hpp"
 #include "layers/textbook/position.hpp"
 #include "layers/textbook/residual.hpp"
+#include "layers/textbook/unit_rows.hpp"
 
 using Doubles = std::vector<double>;
 template <class Number>

@@ -89,6 +89,12 @@ inline std::vector<Wiring> wirings() {
          c.placement = "sandwich", c.norm = NormKind::rmsnorm, c.norm_gain = false, c.qk_norm = QkNormKind::full;
          c.branch_scale = 2, c.embedding_norm = true;
        }},
+      {"FixNorm",
+       [](Config& c) {
+         c.fix_norm = true, c.norm = NormKind::scalenorm, c.bias = false, c.norm_bias = false, c.head_bias = true;
+       }},
+      {"FixNorm of two matrices",
+       [](Config& c) { c.fix_norm = true, c.tied = false, c.embedding_channels = 5, c.embedding_scale = 1.5; }},
       {"scaled gain", [](Config& c) { c.placement = "layerscale", c.branch_scale = .5f, c.layer_scale_init = 2; }},
       {"branches that grow",
        [](Config& c) { c.branch_warmup = BranchWarmup::prores, c.branch_warmup_steps = 9, c.branch_scale = .5f; }},

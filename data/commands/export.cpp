@@ -119,6 +119,7 @@ void run_export(const ExportOptions& options) {
   TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
   if (options.lora_merge) merge_adapters(trained, options.checkpoint);
   drop_branch_warmup(trained, options.checkpoint);
+  trained.model = without_fix_norm(std::move(trained.model));
   if (trained.model.config.lora_rank > 0 && !format.adapters)
     throw std::invalid_argument("--to " + options.to + " has no adapters: add --lora-merge");
   const Tokenizer tokenizer = exported_tokenizer(trained.header);

@@ -132,6 +132,7 @@ std::string attention_text(const Config& c) {
 
 std::string head_text(const Config& c) {
   std::string text = c.tied ? "the token embedding again" : "a matrix of its own";
+  if (c.fix_norm && !c.tied) text += ", its rows of length 1";
   if (c.head_transform)
     text += std::string(", after a linear layer, ") + name_of(kActivations, c.activation) + " and " + norm_name(c);
   if (c.projects()) text += ", on " + counted(c.embedding_channels, "channel") + " projected from the stream";
@@ -141,7 +142,7 @@ std::string head_text(const Config& c) {
 }
 
 std::string embedding_text(const Config& c) {
-  std::string text = "of the token";
+  std::string text = c.fix_norm ? "of the token, of length 1" : "of the token";
   if (*c.embedding_scale != 1) text += format(" times %.4g", *c.embedding_scale);
   if (c.projects()) text += " (" + counted(c.embedding_channels, "channel") + ", projected to the stream)";
   if (c.position == Position::sinusoidal) text += " plus the sinusoids of its position";

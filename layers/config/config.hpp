@@ -122,6 +122,7 @@ struct Config {
   int gated_norm_rank = 16;        // of the gate of GatedNorm
   std::optional<bool> final_norm;  // open: as the placement says
   bool embedding_norm = false;
+  bool fix_norm = false;           // rows of the token embedding and of the classifier have length 1 (FixNorm)
   QkNormKind qk_norm = QkNormKind::none;    // norms of queries and keys, by head or all heads together; qkv: of
                                             // queries, keys and values by head
   BlockForm block = BlockForm::sequential;  // the feed-forward branch reads the output of attention, or x
@@ -185,7 +186,7 @@ struct Config {
   bool head_bias = false;
   bool tied = true;
   std::optional<double> embedding_scale;  // factor on the token embedding before positions are added; open: 1, or
-  bool root_embedding_scale = false;      // √C (Gemma)
+  bool root_embedding_scale = false;      // √C (Gemma); under fix_norm √embedding_channels
   std::optional<double> logit_scale;  // factor on the logits, before their cap; open: as the parametrization says, or
   bool root_logit_scale = false;      // 1/√C (T5)
   float logit_cap = 0;        // logits become c·tanh(l/c); 0 is off

@@ -82,7 +82,8 @@ constexpr PlaceRule kPlaces[] = {
     {.name = "in a branch", .gradient = {.depth = -1}, .holds = [](const TensorSpec&) { return true; }},
 };
 
-constexpr Exponents kLogits = {.width = -1}, kBranch = {.depth = -1}, kScores = {.width = -.5, .heads = .5};
+constexpr Exponents kLogits = {.width = -1}, kLogitsOfUnitRows = {.width = -.5};
+constexpr Exponents kBranch = {.depth = -1}, kScores = {.width = -.5, .heads = .5};
 
 Exponents rate_of(const ShapeRule& shape, const PlaceRule& place, StepRule rule) {
   const Exponents rate = shape.rate + place.rate;
@@ -138,6 +139,8 @@ TensorFactors tensor_factors(const TensorSpec& spec, const Config& config, StepR
           .epsilon = factor_of(config, shape.gradient + place.gradient)};
 }
 
-double logit_factor(const Config& config) { return factor_of(config, kLogits); }
+double logit_factor(const Config& config) {
+  return factor_of(config, config.fix_norm ? kLogitsOfUnitRows : kLogits);
+}
 double branch_factor(const Config& config) { return factor_of(config, kBranch); }
 double score_factor(const Config& config) { return factor_of(config, kScores); }

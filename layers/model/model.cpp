@@ -159,6 +159,20 @@ Model merged(Model model) {
   return model;
 }
 
+Model without_fix_norm(Model model) {
+  const int V = model.config.vocab_size, E = model.config.embedding_channels;
+  const auto fix = [&](const Matrix& weight) {
+    if (weight.numbers != NumberType::fp32) throw std::logic_error("only rows of floats are normalized in place");
+    std::vector<float> scale(V);
+    unit_rows_forward({weight.data, scale.data()}, weight, V, E);
+  };
+  if (!model.config.fix_norm) return model;
+  fix(model.p.token);
+  if (model.p.head) fix(model.p.head);
+  model.config.fix_norm = model.encoder.fix_norm = false;
+  return model;
+}
+
 void initialize(Model& model, uint64_t seed) { initialize(model, seed, model.table); }
 
 void initialize(Model& model, uint64_t seed, const std::vector<TensorSpec>& tensors) {
@@ -246,16 +260,21 @@ void declare_stack_activations(StackActivations& a, Layout& layout, const Config
 
 Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training) {
   for (const Config& stack : stack_configs(config)) require_int_sizes(stack, B, T);
-  const int N = B * T, V = config.vocab_size;
+  const int N = B * T, V = config.vocab_size, E = config.embedding_channels;
   Activations a;
+  UnitRows rows;
+  if (config.fix_norm) rows = declare_unit_rows(layout, "embedding.token", V, E, training);
   if (config.crosses()) {
     layout.enter_stack(kEncoder, 0);
     declare_stack_activations(a.encoder, layout, encoder_of(config), B, T, training);
+    a.encoder.token_rows = rows;
   }
   layout.enter_stack("", config.encoder_layers);
   declare_stack_activations(a, layout, config, B, T, training);
+  a.token_rows = a.head_rows = rows;
+  if (config.fix_norm && !config.tied) a.head_rows = declare_unit_rows(layout, "head", V, E, training);
   if (config.head_transform) a.transform = declare_transform_saved(layout, config, N);
-  if (config.projects()) a.narrow = layout.take("head.project", Role::projection, {N, config.embedding_channels});
+  if (config.projects()) a.narrow = layout.take("head.project", Role::projection, {N, E});
   a.losses = layout.take("loss", Role::classifier, {N});
   a.logits = layout.take("scratch.logits", Role::logits, {classifier_rows(N, V), V});
   a.table = layout.table();
@@ -313,7 +332,9 @@ Batch batch_of(const EncoderInput& input, int B) { return {input.tokens, nullptr
 // Writes the embedding of each token (N,C), without its position.
 void embed(const StackPass& s, const int* tokens, int N) {
   const int C = s.config.channels, E = s.config.embedding_channels;
-  const auto [weight, numbers] = s.model.p.token;
+  const UnitRows& rows = s.a.token_rows;
+  if (rows.present()) unit_rows_forward(rows, s.model.p.token, s.config.vocab_size, E);
+  const auto [weight, numbers] = rows.present() ? Matrix(rows.unit) : s.model.p.token;
   embedding_forward(s.a.token ? s.a.token : s.a.embedded, tokens, weight, N, E,
                     static_cast<float>(*s.config.embedding_scale), numbers);
   if (s.a.token) linear_forward(s.a.embedded, s.a.token, s.model.p.project_in, {N, E, C});
@@ -374,12 +395,28 @@ const float* head_input(const Model& model, const Activations& a, const float* h
   return a.narrow;
 }
 
-// The classifier's parameters, or their gradients.
-Head head_of(const Model& model, const ModelTensors& t) {
-  const Config& c = model.config;
-  const Matrix& weight = t.head ? t.head : t.token;
-  return {{weight.data, t.head_bias, c.matmul, {}, weight.numbers},
+// The classifier's own matrix, or the token embedding; or the gradient of either, which is null if it does not train.
+const Matrix& head_matrix(const Config& config, const ModelTensors& t) { return config.tied ? t.token : t.head; }
+
+Head head_with(const Config& c, const Matrix& weight, float* bias) {
+  return {{weight.data, bias, c.matmul, {}, weight.numbers},
           {c.logit_cap, c.z_loss, static_cast<float>(*c.logit_scale), c.label_smoothing}};
+}
+
+// The classifier's parameters. Call it after run_stack(), which normalizes the rows of the token embedding.
+Head head_of(const Model& model, const Activations& a) {
+  const Config& c = model.config;
+  const Matrix& weight = head_matrix(c, model.p);
+  if (!a.head_rows.present()) return head_with(c, weight, model.p.head_bias);
+  if (!c.tied) unit_rows_forward(a.head_rows, weight, c.vocab_size, c.embedding_channels);
+  return head_with(c, a.head_rows.unit, model.p.head_bias);
+}
+
+// Its gradients.
+Head head_gradients(const Model& model, const Activations& a) {
+  const Matrix& weight = head_matrix(model.config, model.g);
+  const bool of_rows = weight && a.head_rows.present();
+  return head_with(model.config, of_rows ? Matrix(a.head_rows.gradient) : weight, model.g.head_bias);
 }
 
 double sum(const float* x, int n) {
@@ -400,13 +437,13 @@ const float* model_features(const Model& model, const Activations& a, const Batc
 void batch_logits(float* logits, const Model& model, const Activations& a, const Batch& batch) {
   const int N = batch.B * batch.T;
   const float* h = head_input(model, a, model_features(model, a, batch), N);
-  head_forward(logits, h, head_of(model, model.p), N, model.config.embedding_channels, model.config.vocab_size);
+  head_forward(logits, h, head_of(model, a), N, model.config.embedding_channels, model.config.vocab_size);
 }
 
 double model_loss(const Model& model, const Activations& a, const Batch& batch) {
   const int N = batch.B * batch.T;
   const float* h = head_input(model, a, model_features(model, a, batch), N);
-  classifier({a.losses, a.logits}, nullptr, {}, h, head_of(model, model.p), batch.targets, 1,
+  classifier({a.losses, a.logits}, nullptr, {}, h, head_of(model, a), batch.targets, 1,
              {N, model.config.embedding_channels, model.config.vocab_size});
   return sum(a.losses, N);
 }
@@ -420,8 +457,8 @@ void head_backward(Model& model, const Activations& a, const float* h, const Bat
   const Config& config = model.config;
   const int N = batch.B * batch.T, C = config.channels, E = config.embedding_channels;
   float* d = a.narrow ? a.dnarrow : a.d;
-  classifier({a.losses, a.logits}, d, head_of(model, model.g), head_input(model, a, h, N, true),
-             head_of(model, model.p), batch.targets, scale, {N, E, config.vocab_size});
+  classifier({a.losses, a.logits}, d, head_gradients(model, a), head_input(model, a, h, N, true), head_of(model, a),
+             batch.targets, scale, {N, E, config.vocab_size});
   const TransformSaved& t = a.transform;
   if (a.narrow) linear_backward(a.d, model.g.project_out, d, t.y ? t.y : h, model.p.project_out, {N, C, E});
   if (!config.head_transform) return;
@@ -435,8 +472,21 @@ void embed_backward(const ModelTensors& g, const StackPass& s, const int* tokens
   const int C = s.config.channels, E = s.config.embedding_channels;
   const StackActivations& a = s.a;
   if (a.token) linear_backward(a.dnarrow, g.project_in, a.d, a.token, s.model.p.project_in, {N, E, C});
-  if (g.token)
-    embedding_backward(g.token, tokens, a.token ? a.dnarrow : a.d, N, E, static_cast<float>(*s.config.embedding_scale));
+  float* dtoken = g.token && a.token_rows.present() ? a.token_rows.gradient : g.token.data;
+  if (dtoken)
+    embedding_backward(dtoken, tokens, a.token ? a.dnarrow : a.d, N, E, static_cast<float>(*s.config.embedding_scale));
+}
+
+// Under fix_norm, the layers that read unit rows add their gradients to those of the rows.
+void clear_unit_gradients(const Activations& a, const Config& config) {
+  const size_t floats = static_cast<size_t>(config.vocab_size) * config.embedding_channels;
+  for (const UnitRows& rows : {a.token_rows, a.head_rows})
+    if (rows.present()) std::fill_n(rows.gradient, floats, 0.f);
+}
+void unit_gradients_backward(const Model& model, const Activations& a) {
+  const int V = model.config.vocab_size, E = model.config.embedding_channels;
+  if (a.token_rows.present() && model.g.token) unit_rows_backward(model.g.token, a.token_rows, V, E);
+  if (!model.config.tied && model.g.head && a.head_rows.present()) unit_rows_backward(model.g.head, a.head_rows, V, E);
 }
 
 // s.a.d holds the gradient of the end of the stack. `first` is the number of its first layer among all.
@@ -482,6 +532,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   if (config.crosses()) context.memory = run_encoder(model, a, batch.encoder, of_source);
   const float* h = run_stack(decoder, batch.tokens, context);
 
+  clear_unit_gradients(a, config);
   head_backward(model, a, h, batch, scale.targets);
   if (observer) observer->outside(a, decoder.input_of(config.n_layer), batch, false);
   stack_backward(decoder, model.g, context, batch, config.encoder_layers, observer);
@@ -491,6 +542,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
     stack_backward(encoder, model.g.encoder, of_source, source, 0, observer);
     embed_backward(model.g, encoder, source.tokens, source.B * source.T);
   }
+  unit_gradients_backward(model, a);
   return sum(a.losses, batch.B * batch.T);
 }
 
@@ -560,9 +612,10 @@ void model_logits(float* logits, const Model& model, const Activations& a, const
   if (model.config.crosses() && cache.sources.empty()) throw std::logic_error("the decoder has no source to read");
   if (model.config.crosses()) context.memory = memory_of(cache, B, T, first, from, to, model.config.channels);
   const float* h = head_input(model, a, run_stack(s, tokens, context, &cache, first), B * T);
+  const Head head = head_of(model, a);
   const int together = T == 1 ? B : 1;  // the last rows of longer pieces are not contiguous
   for (int b = 0; b < B; b += together)
-    head_forward(logits + size_t(b) * V, h + (size_t(b + 1) * T - 1) * E, head_of(model, model.p), together, E, V);
+    head_forward(logits + size_t(b) * V, h + (size_t(b + 1) * T - 1) * E, head, together, E, V);
 }
 
 const float* model_logits(const Model& model, const Activations& a, ModelCache& cache, const int* tokens, int T) {

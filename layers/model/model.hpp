@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "block.hpp"
+#include "layers/embedding/unit_rows.hpp"
 #include "layers/kernels/buffer.hpp"
 #include "layers/streams/stream_ends.hpp"
 #include "resolve.hpp"
@@ -67,6 +68,9 @@ void swap_gradients(Model& model, Buffer& gradients);
 // Returns the model with its adapters (layers/linear/lora.hpp) added to its weights, in the same buffer.
 Model merged(Model model);
 
+// Returns the model without Config::fix_norm: its rows have length 1, as what they computed before, until they train.
+Model without_fix_norm(Model model);
+
 // Draws every tensor from (seed, its name), so that adding a tensor does not change the others.
 void initialize(Model& model, uint64_t seed);
 
@@ -81,6 +85,7 @@ struct TransformSaved {
 
 // What a stack computes, and its scratch buffers.
 struct StackActivations {
+  UnitRows token_rows;                      // (V,E) of the token embedding, under fix_norm; both stacks have the same
   float* token = nullptr;                   // (N,E) before its projection, else null
   float *embedded = nullptr, *x = nullptr;  // (N,C) token + position + type; after its norm
   float* streams = nullptr;                 // (S,N,C) the first block's input; x if there is one stream
@@ -101,6 +106,7 @@ struct Activations : StackActivations {
 
   StackActivations encoder;
   TransformSaved transform;
+  UnitRows head_rows;       // (V,E) of the classifier, under fix_norm; token_rows if it is tied
   float* narrow = nullptr;  // (N,E) the classifier's input if the embedding is projected, else null; dnarrow serves it
   float* losses = nullptr;  // (N)
   float* logits = nullptr;  // (classifier_rows, V)

@@ -126,6 +126,8 @@ const std::vector<Contradiction>& contradictions() {
        },
        "{placement} attnres-normed normalizes what branches add, which undoes {branch-scale} and {branch-warmup}: "
        "leave them out"},
+      {[](const Config& c) { return c.fix_norm && c.lora_rank > 0; },
+       "{fix-norm} changes the model that the adapters of {lora} belong to: leave one out"},
       {[](const Config& c) { return c.experts == 0 && c.shared_experts > 0; },
        "{shared-experts} needs {experts}, the number of those that tokens choose from: set it"},
       {[](const Config& c) { return c.objective == Objective::lm && !c.causal(); },
@@ -295,6 +297,7 @@ void close_choices(Config& c) {
   if (!c.attention_scale)  // as in attention.hpp
     c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim)) * score_factor(c);
   if (!c.branch_scale) c.branch_scale = branch_factor(c);
+  if (!c.embedding_scale && c.fix_norm) c.embedding_scale = std::sqrt(c.embedding_channels);
   if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(c.channels) : 1;
   const double root = c.root_logit_scale ? 1 / std::sqrt(static_cast<float>(c.channels)) : 1;
   if (!c.logit_scale) c.logit_scale = root * logit_factor(c);

@@ -8,8 +8,35 @@
 #include "dropout.hpp"
 #include "embedding.hpp"
 #include "position.hpp"
+#include "unit_rows.hpp"
 
 namespace textbook {
+
+// ---- word vectors --------------------------------------------------------------------------------------------
+
+// WordVectors: the matrix of the token embedding, or of the classifier. Under FixNorm, what reads it reads rows of
+// length 1.
+//   forward   returns the matrix (V,E) to read
+//   backward  reads the gradient of what forward has returned, adds to that of the matrix
+
+template <class Number>
+struct WordVectors {
+  Pass<Number>& pass;
+  const Matrix& matrix;
+  size_t V = pass.sizes.V, E = pass.config.embedding_channels;
+  std::vector<Number> unit = {};
+
+  const Number* forward() {
+    if (!pass.config.fix_norm) return pass.p.at(matrix);
+    unit.resize(V * E);
+    unit_rows_forward(unit.data(), pass.p.at(matrix), V, E);
+    return unit.data();
+  }
+  void backward(const std::vector<Number>& d) {
+    if (pass.config.fix_norm) unit_rows_backward(pass.g.at(matrix), d.data(), pass.p.at(matrix), V, E);
+    else add(pass.g.at(matrix), Number(1), d.data(), V * E);
+  }
+};
 
 // ---- embedding -----------------------------------------------------------------------------------------------
 
@@ -26,13 +53,14 @@ struct Embedding {
   Sizes s = pass.sizes;
   const ModelTensors& shared = pass.p.model.p;
   size_t E = pass.config.embedding_channels;
+  WordVectors<Number> words = {pass, shared.token};
   LinearModule<Number> project = {pass, shared.project_in, E, s.C};
   NormModule<Number> norm = {pass, t.embedding_norm, s.C};
   std::vector<Number> on_x = row_multipliers<Number>(pass.dropout, 0, DropoutSite::embedding, s.B, s.T, s.C);
   std::vector<Number> token = std::vector<Number>(s.N * E), embedded = std::vector<Number>(s.N * s.C);
 
   void forward(Number* x, const int* tokens) {
-    embedding_forward(token.data(), tokens, pass.p.at(shared.token), s.N, E, *pass.config.embedding_scale);
+    embedding_forward(token.data(), tokens, words.forward(), s.N, E, *pass.config.embedding_scale);
     if (E != s.C) project.forward(embedded.data(), token.data());
     else embedded = token;
     if (t.position) learned_position_forward(embedded.data(), pass.p.at(t.position), pass.positions(), s.C);
@@ -44,14 +72,15 @@ struct Embedding {
   }
 
   void backward(Number* d, const int* tokens) {
-    std::vector<Number> dembedded(s.N * s.C), dtoken(s.N * E);
+    std::vector<Number> dembedded(s.N * s.C), dtoken(s.N * E), dwords(s.V * E);
     dropout_backward(d, on_x.data(), s.N * s.C);
     norm.backward(dembedded.data(), d, embedded.data());
     for (size_t n = 0; t.types && n < s.N; ++n) add(pass.g.at(t.types), Number(1), &dembedded[n * s.C], s.C);
     if (t.position) learned_position_backward(pass.g.at(t.position), dembedded.data(), pass.positions(), s.C);
     if (E != s.C) project.backward(dtoken.data(), dembedded.data(), token.data());
     else dtoken = dembedded;
-    embedding_backward(pass.g.at(shared.token), tokens, dtoken.data(), s.N, E, *pass.config.embedding_scale);
+    embedding_backward(dwords.data(), tokens, dtoken.data(), s.N, E, *pass.config.embedding_scale);
+    words.backward(dwords);
   }
 };
 
@@ -162,12 +191,12 @@ struct Head {
   Pass<Number>& pass;
   Sizes s = pass.sizes;
   const ModelTensors& t = pass.p.model.p;
-  ::Linear w = {t.head ? t.head : t.token, t.head_bias};  // tied: the token embedding
   double scale = *pass.config.logit_scale, cap = pass.config.logit_cap, z_loss = pass.config.z_loss;
   size_t E = pass.config.embedding_channels;
   NormModule<Number> transform_norm = {pass, t.transform_norm, s.C};
   LinearModule<Number> transform = {pass, t.transform, s.C, s.C};
-  LinearModule<Number> project = {pass, t.project_out, s.C, E}, classifier = {pass, w, E, s.V};
+  LinearModule<Number> project = {pass, t.project_out, s.C, E};
+  WordVectors<Number> words = {pass, t.head ? t.head : t.token};  // tied: the token embedding
   std::vector<Number> up = std::vector<Number>(s.N * s.C), active = up, wide = up;
   std::vector<Number> read = std::vector<Number>(s.N * E);
   std::vector<Number> raw = std::vector<Number>(s.N * s.V), logits = raw;
@@ -181,7 +210,7 @@ struct Head {
     }
     if (E != s.C) project.forward(read.data(), wide.data());
     else read = wide;
-    classifier.forward(raw.data(), read.data());
+    linear_forward(raw.data(), read.data(), words.forward(), pass.p.at(t.head_bias), {s.N, E, s.V});
     for (Number& logit : raw) logit *= scale;
     logits = raw;
     if (cap > 0) soft_cap_forward(logits.data(), raw.data(), cap, s.N * s.V);
@@ -192,13 +221,15 @@ struct Head {
 
   // Returns dh.
   std::vector<Number> backward(const std::vector<Number>& h, const int* targets, Number of_loss) {
-    std::vector<Number> dlogits(s.N * s.V), dread(s.N * E), dwide(s.N * s.C);
+    std::vector<Number> dlogits(s.N * s.V), dread(s.N * E), dwide(s.N * s.C), dwords(s.V * E);
     cross_entropy_backward(dlogits.data(), logits.data(), targets, of_loss, s.N, s.V);
     if (z_loss > 0) z_loss_backward(dlogits.data(), logits.data(), targets, Number(z_loss), of_loss, s.N, s.V);
     smoothing_backward(dlogits.data(), targets, pass.config.label_smoothing, of_loss, s.N, s.V);
     if (cap > 0) soft_cap_backward(dlogits.data(), dlogits.data(), raw.data(), cap, s.N * s.V);
     for (Number& d : dlogits) d *= scale;
-    classifier.backward(dread.data(), dlogits.data(), read.data());
+    linear_backward(dread.data(), dwords.data(), pass.g.at(t.head_bias), dlogits.data(), read.data(), words.forward(),
+                    {s.N, E, s.V});
+    words.backward(dwords);
     if (E != s.C) project.backward(dwide.data(), dread.data(), wide.data());
     else dwide = dread;
     if (!pass.config.head_transform) return dwide;

@@ -31,11 +31,32 @@ def uncancelled(tokens, dout, weight, position=None, ids=None):
     return uncancelled_rows(tokens, dout, weight), None if position is None else uncancelled_rows(ids, dout, position)
 
 
+def unit_rows(weight):
+    """Rows of length 1 (FixNorm): Nguyen & Chiang 2018, arXiv 1710.01329; Nguyen & Salazar 2019, arXiv 1910.05895"""
+    return torch.nn.functional.normalize(weight, dim=-1, eps=0.0)
+
+
+def unit_uncancelled(weight, dunit):
+    """dweight with every term made positive, from such a dunit"""
+    unit = unit_rows(weight).abs()
+    return (dunit + unit * (unit * dunit).sum(-1, keepdim=True)) / weight.norm(dim=-1, keepdim=True)
+
+
+def words(p, c, name):
+    """The matrix that the embedding and the classifier read -> the matrix, and what makes uncancelled terms of its
+    gradient those of the parameter's"""
+    if not c.fix_norm:
+        return p[name], lambda terms: terms
+    return unit_rows(p[name]), lambda terms: unit_uncancelled(p[name].detach(), terms)
+
+
 def apply(p, c, tokens):
     names = "embedding.token.weight", "embedding.position.weight"
-    weight, position = p[names[0]].detach(), p.get(names[1])
-    out = forward(tokens, p[names[0]], scale=c.embedding_scale)
-    p.watch(out, lambda dout: [(names[0], c.embedding_scale * uncancelled_rows(tokens, dout, weight))])
+    position = p.get(names[1])
+    weight, of_parameter = words(p, c, names[0])
+    out = forward(tokens, weight, scale=c.embedding_scale)
+    like, scale = weight.detach(), c.embedding_scale
+    p.watch(out, lambda dout: [(names[0], of_parameter(scale * uncancelled_rows(tokens, dout, like)))])
     if "embedding.project.weight" in p:
         out = linear.apply(p, out, "embedding.project.weight")
     ids = positions.ids(tokens.shape[1], p.begins)

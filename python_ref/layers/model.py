@@ -73,6 +73,20 @@ def encode(p, c):
     return attention.Memory(stack(p.encoder(), c.encoder, source.tokens), seen)
 
 
+def classifier(p, c, x):
+    name = "embedding.token.weight" if c.tied else "head.weight"
+    weight, of_parameter = embedding.words(p, c, name)
+    z = linear.forward(x, weight, p.get("head.bias"))
+    x, weight = x.detach(), weight.detach()
+
+    def terms(dz):
+        _, dweight, dbias = linear.uncancelled(x, weight, dz)
+        return [(name, of_parameter(dweight))] + ([("head.bias", dbias)] if "head.bias" in p else [])
+
+    p.watch(z, terms)
+    return z
+
+
 def logits(p, c, tokens):
     p.lora_alpha = c.lora_alpha
     x = stack(p, c, tokens, encode(p, c) if c.encoder else None)
@@ -81,7 +95,7 @@ def logits(p, c, tokens):
         x = norm.apply(p, c, "head.norm", activation.FORWARD[c.activation](x))
     if "head.project.weight" in p:
         x = linear.apply(p, x, "head.project.weight")
-    z = c.logit_scale * linear.apply(p, x, "embedding.token.weight" if c.tied else "head.weight", "head.bias")
+    z = c.logit_scale * classifier(p, c, x)
     return c.logit_cap * torch.tanh(z / c.logit_cap) if c.logit_cap else z  # Gemma 2, arXiv 2408.00118, §2
 
 

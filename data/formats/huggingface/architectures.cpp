@@ -220,6 +220,7 @@ bool same_model(const Config& a, const Config& b) {
 }
 
 Expressed expressed(const Config& config, const std::vector<Architecture>& rows, const std::string& kind) {
+  if (config.fix_norm) throw std::logic_error("a model is exported without_fix_norm()");
   if (const StreamRule rule = config.placement_row->streams; rule != StreamRule::single)
     throw std::invalid_argument("no " + kind + " has " +
                                 (is_attnres(rule) ? "attention residuals" : "several residual streams") +
