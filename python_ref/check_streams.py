@@ -1,6 +1,6 @@
 """Compares mHC of layers/streams.py with DeepseekV4HyperConnection of transformers 5.23 or newer, SiameseNorm with the
-order in which its authors' block computes, and attention residuals with their authors' pseudocode and with the model
-Inkling2 of transformers 5.24.
+order in which its authors' block computes, attention residuals with their authors' pseudocode and with the model
+Inkling2 of transformers 5.24, and nGPT with PyTorch's normalize and lerp.
 
     python python_ref/check_streams.py
 
@@ -14,7 +14,7 @@ from transformers.models.inkling2.configuration_inkling2 import Inkling2TextConf
 from transformers.models.inkling2.modeling_inkling2 import Inkling2TextModel
 
 from config import Config
-from layers import norm, residual, streams
+from layers import ngpt, norm, residual, streams
 from layers.parameters import Parameters
 
 torch.manual_seed(1)
@@ -225,3 +225,32 @@ for block in (1, 2, 3):  # layers
     worst = max([worst] + [((a - b).norm() / b.norm()).item() for a, b in pairs])
 print(f"attention residuals of norms against Inkling2TextModel: {worst:.1e} relative at worst")
 assert worst < 5e-5
+
+
+# ---- nGPT ------------------------------------------------------------------------------------------------------
+
+torch.set_default_dtype(torch.float64)
+options = {"placement": "ngpt", "qk-norm": "unit", "normed-weights": True, "heads": 2, "channels": 8, "vocab-size": 5}
+c = Config.from_options(options)
+normalize = torch.nn.functional.normalize
+x, W = torch.randn(2, 5, c.channels, requires_grad=True), torch.randn(c.channels, c.channels)
+q, k = (torch.randn(2, 5, c.heads, c.head_dim, requires_grad=True) for _ in "qk")
+p = Parameters({"b.rate": torch.randn(8, requires_grad=True), "b.qk.gain": torch.randn(8, requires_grad=True)})
+f, alpha = torch.tanh(x @ W), (0.05 * 8**0.5 * p["b.rate"]).abs()
+factors = 8**0.5 * p["b.qk.gain"].view(c.heads, c.head_dim)
+theirs = [normalize(torch.lerp(normalize(x, dim=-1), normalize(f, dim=-1), alpha), dim=-1)]
+theirs += [factors * normalize(u, dim=-1) for u in (q, k)]
+ours = [ngpt.step(p, c, "b", x, lambda u: torch.tanh(u @ W)), *ngpt.unit_heads(p, c, "b", q, k)]
+weights = [torch.randn_like(y) for y in ours]
+results = []
+for ys in (theirs, ours):
+    total = sum((w * y).sum() for w, y in zip(weights, ys))
+    results.append([*ys, *torch.autograd.grad(total, [x, q, k, *p.values()], retain_graph=True)])
+matrices = Parameters({"a.o.weight": torch.randn(8, 8), "a.q.weight": torch.randn(8, 8), "head.bias": torch.randn(5)})
+wanted = [normalize(matrices[name], dim=dim) for name, dim in (("a.o.weight", 0), ("a.q.weight", 1))]
+ngpt.normalize_weights(matrices, c)
+results[0] += wanted
+results[1] += [matrices["a.o.weight"], matrices["a.q.weight"]]
+worst = max(((a - b).norm() / b.norm()).item() for a, b in zip(*results))
+print(f"nGPT against PyTorch's normalize and lerp: {worst:.1e} relative at worst")
+assert worst < 1e-13

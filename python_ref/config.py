@@ -26,7 +26,7 @@ class Config:
     final_norm: Optional[bool] = None  # None: the default of the placement
     embedding_norm: bool = False
     fix_norm: bool = False  # rows of the token embedding and of the classifier have length 1
-    qk_norm: str = "none"  # none | head | full | qkv
+    qk_norm: str = "none"  # none | head | full | qkv | unit
     block: str = "sequential"  # sequential | parallel | parallel-shared
     streams: int = 4  # residual streams under hyper, hyper-static and mhc
     residual_block: int = 1  # branches in each block of attention residuals
@@ -98,6 +98,10 @@ class Config:
     branch_warmup: str = "none"  # none | prores | branchnorm
     branch_warmup_steps: int = 0
     parametrization: str = "sp"  # sp | mup | completep
+    eigen_rate_init: float = 0.05  # α of ngpt at the start
+    up_gain: bool = False  # a learned factor on each output of gate and up
+    logit_gain: bool = False  # and on each logit
+    normed_weights: bool = False  # vectors of C weights have length 1 after each step
     base_channels: int = 0
     base_layers: int = 0
     base_heads: int = 0  # 0: heads
@@ -132,7 +136,8 @@ class Config:
         if self.branch_scale is None:
             self.branch_scale = parametrization.branch(self)
         if self.attention_scale is None:
-            self.attention_scale = self.head_dim**-0.5 * parametrization.scores(self)
+            inverse = 0.5 if self.qk_norm == "unit" else -0.5
+            self.attention_scale = self.head_dim**inverse * parametrization.scores(self)
         if self.qkv_bias is None:
             self.qkv_bias = self.bias
         if self.o_bias is None:
@@ -153,7 +158,7 @@ class Config:
         assert not self.norm_bias or self.norm != "scalenorm"
         assert self.position in ("learned", "sinusoidal", "rope", "alibi", "relative", "none"), self.position
         assert self.activation in activation.FORWARD | activation.GATE, self.activation
-        assert self.qk_norm in ("none", "head", "full", "qkv"), self.qk_norm
+        assert self.qk_norm in ("none", "head", "full", "qkv", "unit"), self.qk_norm
         assert self.output_gate in ("none", "headwise", "elementwise"), self.output_gate
         assert self.value_residual in ("none", "fixed", "learned"), self.value_residual
         assert self.block in ("sequential", "parallel", "parallel-shared"), self.block

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from config import Config
 from files import write_array, write_json
 from layers import activation, attention, cross_entropy, diagnostics, embedding, linear
-from layers import model, norm, optimizer, position, residual
+from layers import model, ngpt, norm, optimizer, position, residual
 from layers.parameters import ENCODER, Parameters, Source
 
 torch.set_num_threads(1)  # a fixed order of summation
@@ -658,13 +658,14 @@ WIRED = {
     "vocab-size": 11, "context": 8, "position": "rope", "activation": "gelu-tanh", "bias": True, "tied": False,
 }  # fmt: skip
 MASKED = {"objective": "mlm", "head-transform": True}
+NGPT = {"qk-norm": "unit", "up-gain": True, "logit-gain": True, "normed-weights": True}
 LLAMA_LIKE = {"norm": "rmsnorm", "norm-bias": False, "bias": False}
 
 # A norm without eps does not see the size of its input. The first branch reads copies of one stream, so that what it
 # reads of each only changes the size: its gradients would be rounding errors.
 LARGE_EPS = 0.5
 
-ONE_STACK = "glm-deepnorm", "keel", "siamese", "attnres", "attnres-normed"  # no encoder with a decoder
+ONE_STACK = "glm-deepnorm", "keel", "siamese", "ngpt", "attnres", "attnres-normed"  # no encoder with a decoder
 FIRST_PLACEMENTS = "post", "pre", "sandwich", "deepnorm", "reordered", "none"
 MODELS = {
     f"{placement}-{kind}-{wiring}": options
@@ -836,6 +837,9 @@ MODELS = {
         | {"attention-cap": 2.0, "kv-heads": 2, "token-types": 1, "embedding-channels": 5, "placement": "sandwich"},
         "fix-norm": LLAMA_LIKE | {"norm": "scalenorm", "fix-norm": True, "tied": True, "head-bias": True},
         "fix-norm-untied": {"fix-norm": True, "position": "learned", "logit-cap": 2.0, "embedding-scale": 1.5},
+        "ngpt": LLAMA_LIKE | NGPT | {"placement": "ngpt", "activation": "swiglu", "eigen-rate-init": 0.4},
+        "ngpt-tied": NGPT | {"placement": "pre", "tied": True, "head-bias": True, "position": "learned"}
+        | {"logit-cap": 2.0},
         "bidirectional-rope": MASKED | {"window": 4, "layers": 3, "placement": "resi-dual"},
     }.items()
 } | {
@@ -972,6 +976,9 @@ def start(rnd, c, name, shape):
     if name.startswith(ENCODER):
         return start(rnd, c.encoder, name.removeprefix(ENCODER), shape)
     part = name.split(".")[-2]
+    if name.endswith((".qk.gain", "logits.gain", ".rate")):  # rates of either sign
+        signs = rnd.choice([-1, 1], shape) if name.endswith(".rate") else 1
+        return signs * (1 + 0.3 * rnd.standard_normal(shape)) / math.sqrt(c.channels)
     if name.endswith(".gain"):
         usual = {"scalenorm": math.sqrt(c.channels)}.get(norm.at(c, name.rpartition(".")[0])[0], 1)
         return usual * (1 + 0.3 * rnd.standard_normal(shape)) - c.norm_unit_offset
@@ -1038,6 +1045,7 @@ def ten_steps(c, values, batches, adam, dtype=torch.float64):
         losses.append(run(batch))
         norms.append(optimizer.clip(p.trained().values(), adam["clip"]))
         adamw.step()
+        ngpt.normalize_weights(p, c)
     return losses, norms, first, terms, first_loss
 
 
@@ -1242,6 +1250,7 @@ def diagnostics_cases(out):
     names += [f"{form}-llama" for form in ("lns-rmsnorm", "sub-ln-rmsnorm", "layerscale-parallel", "rezero-rmsnorm")]
     names += ["pre-qk-norm-head-llama", "pre-qk-norm-full-gpt", "mix-ln-layernorm-gpt"]
     names += ["hyper-layernorm-gpt", "mhc-rmsnorm-llama", "resi-dual-layernorm-gpt", "siamese-layernorm-gpt"]
+    names += ["ngpt-layernorm-gpt", "wired-ngpt"]
     names += ["attnres-layernorm-gpt", "wired-attnres-by-3"]
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
     names += ["b2t-layernorm-gpt", "b2t-rmsnorm-llama", "normformer-layernorm-gpt", "wired-head-scale"]

@@ -18,7 +18,7 @@ import torch
 import checkpoint as checkpoints
 import rng
 from config import Config
-from layers import model, optimizer
+from layers import model, ngpt, optimizer
 from layers.parameters import Parameters
 
 torch.set_num_threads(1)  # more threads would not help, because the matrices are small
@@ -78,6 +78,7 @@ def train(path, data, steps, dtype=torch.float64, overrides=()):
         norm = optimizer.clip(p.trained().values(), o["clip"])
         optimizer.set_lr(adamw, learning_rate(o, step))
         adamw.step()
+        ngpt.normalize_weights(p, config)
         log.append((step + 1, loss.item(), norm))
     return log
 

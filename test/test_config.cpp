@@ -58,7 +58,8 @@ TEST_CASE("the table of placements", "[config]") {
         {"resi-dual", 0, 0, 0, 1, 1, 1, 1, StreamRule::dual},
         {"siamese", 1, 0, 0, 1, 1, 1, 1, StreamRule::siamese},
         {"attnres", 1, 0, 0, 0, 1, 1, 1, StreamRule::attnres},
-        {"attnres-normed", 1, 0, 0, 0, 1, 1, 1, StreamRule::attnres_normed}}) {
+        {"attnres-normed", 1, 0, 0, 0, 1, 1, 1, StreamRule::attnres_normed},
+        {"ngpt", 0, 0, 0, 0, 0, 1, 1, StreamRule::sphere}}) {
     INFO(name);
     const Placement& p = placement_row(name);
     CHECK(p.name == std::string(name));
@@ -79,7 +80,7 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK(p.init.qk_gain == (p.name == std::string("b2t")));
     CHECK(p.head_scale == (p.name == std::string("normformer")));
   }
-  CHECK(placements().size() == 26);
+  CHECK(placements().size() == 27);
 }
 
 TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[config]") {

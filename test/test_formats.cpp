@@ -154,6 +154,7 @@ TEST_CASE("a preset that is exported and imported again has the same bits", "[fo
   const Folder f;
   for (const std::string& preset : preset_names()) {
     INFO(preset);
+    if (preset == "ngpt") continue;  // refused
     const Model model = small(preset);
     CHECK((class_of(model.config) == "TrainGPTForCausalLM") == kOwn.contains(preset));
     write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
@@ -295,7 +296,7 @@ TEST_CASE("every placement and norm comes back with the same bits", "[formats][l
     }
 }
 
-TEST_CASE("no format holds a model with several residual streams or attention residuals", "[formats]") {
+TEST_CASE("no format holds a model with several residual streams, attention residuals or parts of nGPT", "[formats]") {
   const Corpus f;
   for (const char* placement : {"hyper", "resi-dual", "siamese"}) {
     REQUIRE(f.run(std::string("train --data stories.txt --steps 1 --out r --force --placement ") + placement + kSmall)
@@ -307,6 +308,13 @@ TEST_CASE("no format holds a model with several residual streams or attention re
   REQUIRE(f.run("train --data stories.txt --steps 1 --out r --force --placement attnres" + kSmall).status == 0);
   for (const char* format : {"hf", "gguf", "llama2c", "llmc"})
     check_refused(f, std::string("export r --out x --to ") + format, "has attention residuals (--placement attnres)");
+  for (const std::string part : {"--placement ngpt", "--qk-norm unit", "--up-gain", "--logit-gain"}) {
+    REQUIRE(f.run("train --data stories.txt --steps 1 --out r --force " + part + kSmall).status == 0);
+    for (const char* format : {"hf", "gguf", "llama2c", "llmc"})
+      check_refused(f, std::string("export r --out x --to ") + format, "has this part of nGPT (" + part + ")");
+  }
+  REQUIRE(f.run("train --data stories.txt --steps 1 --out r --force --normed-weights" + kSmall).status == 0);
+  CHECK(f.run("export r --out x --to hf").status == 0);  // it changes training alone
 }
 
 TEST_CASE("formats other than Hugging Face refuse a bypass, scaled heads and GPAS", "[formats]") {

@@ -48,7 +48,8 @@ TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
                                            {"siamese", "y = N( x + w·attention( N(x + N(z)) ) ), "
                                                        "z = z + attention( N(x + N(z)) )"},
                                            {"attnres", "y = attention( N(Σ α·v) )"},
-                                           {"attnres-normed", "y = attention( N(Σ α·norm(v)) )"}}) {
+                                           {"attnres-normed", "y = attention( N(Σ α·norm(v)) )"},
+                                           {"ngpt", "y = unit( x + α·( unit( attention( x ) ) − x ) )"}}) {
     INFO(placement);
     CHECK(contains(drawing(placement), std::string(" ") + formula + "\n"));
   }
@@ -75,6 +76,9 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
   CHECK(count(drawing("layerscale"), "[ × λ ]   a gain for each channel") == 2);
   CHECK(count(drawing("rezero"), "[ × λ ]   one gain for all branches of a block") == 2);
   CHECK(count(drawing("gpas"), "[ × γ ]   one learned factor for all branches of a block") == 2);
+  CHECK(count(drawing("ngpt"), "[ α·(f − x) ]   a learned share of the way from x to f, for each channel") == 2);
+  CHECK(count(drawing("ngpt"), "[ unit length ]") == 4);
+  CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::unit), "each head's q and k of length 1"));
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::head), "norm of each head's q and k"));
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::full), "norm of q and of k"));
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::qkv), "norm of each head's q, k and v"));
@@ -124,6 +128,8 @@ TEST_CASE("every form is configured, resumed and recomputed with the same bits, 
         "--placement sandwich --norm-in batchnorm --norm-out simple-rmsnorm --norm-gain-init 0.5 --norm-decay 0.1",
         "--placement post --branch-warmup prores --branch-warmup-steps 2",
         "--placement pre --fix-norm --norm scalenorm --no-tied",
+        "--preset ngpt --eigen-rate-init 0.2",
+        "--placement post --qk-norm unit --up-gain --logit-gain --normed-weights --dropout 0.1",
         "--placement lns --qk-norm full"}) {
     INFO(form);
     REQUIRE(f.run(words + form + " --steps 6 --out whole --force").status == 0);

@@ -302,7 +302,9 @@ TEST_CASE("a step's bits depend on the lanes, not on the ranks", "[lanes]") {
   wide.vocab_size = 5000, wide.channels = 32;  // several pieces in a tensor
   Config running = tiny();
   running.norm = NormKind::batchnorm;
-  for (const Config& config : {tiny("post"), wide, running}) {
+  Config normed = tiny("ngpt");
+  normed.normed_weights = true;
+  for (const Config& config : {tiny("post"), wide, running, normed}) {
     const Result one = train(config, 1);
     for (const int lanes : {2, 4, 8}) {
       const Result alone = train(config, lanes);

@@ -88,6 +88,7 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
       {{"olmo", "7B"}, 6888095744},
       {{"olmo2", "7B"}, 7298617344},
       {{"olmo2", "13B"}, 13716198400},
+      {{"ngpt", "506M"}, 505996416},  // of the authors' code
   };
   size_t compared = 0;
   for (const Preset& row : presets()) {
@@ -102,7 +103,7 @@ TEST_CASE("presets have the published numbers of parameters", "[presets]") {
     }
   }
   CHECK(compared == published.size());
-  CHECK(preset_names().size() == 33);
+  CHECK(preset_names().size() == 34);
 }
 
 TEST_CASE("a nano preset has the structure of its family", "[presets]") {

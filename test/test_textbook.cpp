@@ -4,6 +4,7 @@
 #include <array>
 
 #include "layers/textbook/cross_attention.hpp"
+#include "layers/textbook/ngpt.hpp"
 #include "norm_layer.hpp"
 #include "sources.hpp"
 #include "textbook.hpp"
@@ -69,6 +70,52 @@ TEST_CASE("textbook unit rows are certified", "[textbook]") {
     std::vector<number_of<decltype(w)>> unit(V * C);
     textbook::unit_rows_forward(unit.data(), w[0].data(), V, C);
     return unit;
+  });
+}
+
+TEST_CASE("textbook steps on the sphere are certified", "[textbook]") {
+  const int N = 3, C = 7;
+  const Tensors<double> in = {random_doubles(N * C, 1), random_doubles(N * C, 2), random_doubles(C, 3)};
+  const Doubles dy = random_doubles(N * C, 4);
+  Doubles dx(N * C), df(N * C), da(C);
+  const auto rate = [](auto& a) {
+    return textbook::EigenRate<typename std::decay_t<decltype(a)>::value_type>{a.data(), 1.7};
+  };
+  Doubles a = in[2];
+  textbook::sphere_backward(dx.data(), df.data(), rate(da), dy.data(), in[0].data(), in[1].data(), rate(a), {N, C});
+  // The gradient of a has a's sign from the rate of the parameters.
+  certify("sphere", in, {dx, df, da}, dy, [&](auto w) {
+    std::vector<number_of<decltype(w)>> y(N * C);
+    textbook::sphere_forward(y.data(), w[0].data(), w[1].data(), rate(w[2]), {N, C});
+    return y;
+  });
+}
+
+TEST_CASE("textbook unit heads and scaled rows are certified", "[textbook]") {
+  const int N = 3, H = 2, D = 5, stride = H * D + 4;
+  const Tensors<double> in = {random_doubles(N * stride, 1), random_doubles(H * D, 2)};
+  const Doubles dy = random_doubles(N * stride, 3);
+  Doubles y = in[0], d = dy, da(H * D);
+  textbook::UnitHeads<double> saved;
+  textbook::unit_heads_forward(y.data(), saved, in[1].data(), 1.7, {N, H, D, stride});
+  textbook::unit_heads_backward(d.data(), da.data(), saved, in[1].data(), 1.7, {N, H, D, stride});
+  certify("unit heads", in, {d, da}, dy, [&](const auto& w) {
+    using Number = number_of<decltype(w)>;
+    std::vector<Number> out = w[0];
+    textbook::UnitHeads<Number> heads;
+    textbook::unit_heads_forward(out.data(), heads, w[1].data(), 1.7, {N, H, D, stride});
+    return out;
+  });
+
+  const int V = 4, C = 6;
+  const Tensors<double> rows = {random_doubles(V * C, 4), random_doubles(V, 5)};
+  const Doubles dout = random_doubles(V * C, 6);
+  Doubles dweight(V * C), dgain(V);
+  textbook::scaled_rows_backward(dweight.data(), dgain.data(), dout.data(), rows[0].data(), rows[1].data(), 1.7, V, C);
+  certify("scaled rows", rows, {dweight, dgain}, dout, [&](const auto& w) {
+    std::vector<number_of<decltype(w)>> out(V * C);
+    textbook::scaled_rows_forward(out.data(), w[0].data(), w[1].data(), 1.7, V, C);
+    return out;
   });
 }
 

@@ -95,6 +95,20 @@ inline std::vector<Wiring> wirings() {
        }},
       {"FixNorm of two matrices",
        [](Config& c) { c.fix_norm = true, c.tied = false, c.embedding_channels = 5, c.embedding_scale = 1.5; }},
+      {"nGPT",
+       [](Config& c) {
+         c.placement = "ngpt", c.position = Position::rope, c.activation = Activation::swiglu, c.eigen_rate_init = .4f;
+         c.bias = c.tied = false, c.kv_heads = 0, c.dropout = .1f, c.qk_norm = QkNormKind::unit;
+         c.up_gain = c.logit_gain = c.normed_weights = true;
+       }},
+      {"parts of nGPT",
+       [](Config& c) {
+         c.qk_norm = QkNormKind::unit, c.kv_heads = 0, c.up_gain = c.logit_gain = c.head_bias = true, c.window = 3;
+       }},
+      {"nGPT's path alone",
+       [](Config& c) {
+         c.placement = "ngpt", c.final_norm = c.embedding_norm = true, c.experts = 3, c.router_loss = 0;
+       }},
       {"scaled gain", [](Config& c) { c.placement = "layerscale", c.branch_scale = .5f, c.layer_scale_init = 2; }},
       {"branches that grow",
        [](Config& c) { c.branch_warmup = BranchWarmup::prores, c.branch_warmup_steps = 9, c.branch_scale = .5f; }},

@@ -78,6 +78,7 @@ std::string branch_formula(const Config& c, const Placement& row, const std::str
 
 // "y = rmsnorm( 1.86·x + attention(x) )". If `bypass`, the sum also has the block's input b.
 std::string formula(const Config& c, const Placement& row, const std::string& added, bool bypass = false) {
+  if (row.streams == StreamRule::sphere) return "y = unit( x + α·( unit( " + added + " ) − x ) )";
   const std::string x = mixes(row.streams) ? "A·x" : "x";
   const std::string skip = (*c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x) + (bypass ? " + b" : "");
   const std::string sum = skip + " + " + (row.streams == StreamRule::siamese ? "w·" : "") + added;
@@ -114,7 +115,8 @@ std::string attention_text(const Config& c) {
   std::string text = counted(c.n_head, "head") + " of " + std::to_string(c.head_dim);
   if (c.kv_heads != c.n_head) text += " on " + std::to_string(c.kv_heads) + " of keys and values";
   constexpr const char* kNormed[] = {"", ", norm of each head's q and k", ", norm of q and of k",
-                                     ", norm of each head's q, k and v"};
+                                     ", norm of each head's q, k and v",
+                                     ", each head's q and k of length 1 times learned factors"};
   text += kNormed[static_cast<int>(c.qk_norm)];
   if (c.shares_values()) text += ", values mixed with the first layer's";
   text += c.causal() ? ", causal" : ", bidirectional";
@@ -137,6 +139,7 @@ std::string head_text(const Config& c) {
     text += std::string(", after a linear layer, ") + name_of(kActivations, c.activation) + " and " + norm_name(c);
   if (c.projects()) text += ", on " + counted(c.embedding_channels, "channel") + " projected from the stream";
   if (c.head_bias) text += ", with a bias";
+  if (c.logit_gain) text += ", each logit times a learned factor";
   if (*c.logit_scale != 1) text += format(", logits times %.4g", *c.logit_scale);
   return text + (c.logit_cap > 0 ? format(", logits capped at %g", static_cast<double>(c.logit_cap)) : "");
 }
@@ -177,6 +180,9 @@ std::vector<Box> boxes_above(const Config& c, const Stack& stack) {
   add_factor(boxes, c, stack, row.first_write);
   if (is_pair(row.streams)) boxes.push_back({"      │", "also added to the second stream, z"});
   if (*c.branch_scale != 1) boxes.push_back({format("[ × %.4g ]", *c.branch_scale), ""});
+  if (row.streams == StreamRule::sphere)
+    boxes.insert(boxes.end(), {{"[ α·(f − x) ]", "a learned share of the way from x to f, for each channel"},
+                               {"[ unit length ]", "f"}});
   if (row.norm_out) boxes.push_back(box_of_norm(c, "norm_out"));
   if (row.gain == LearnedGain::channel) boxes.push_back({"[ × λ ]", "a gain for each channel"});
   if (row.gain == LearnedGain::block) boxes.push_back({"[ × λ ]", "one gain for all branches of a block"});
@@ -231,6 +237,7 @@ std::string draw_branches(const Config& c, const Stack& stack, const std::vector
     return line_of_boxes(boxes, box.about);
   };
   std::string s = stack.row.norm_sum ? "  │    " + box_of_norm(c, "norm_sum").text + "\n  │    │\n" : "";
+  if (stack.row.streams == StreamRule::sphere) s += "  │    [ unit length ]\n  │    │\n";
   if (stack.row.gpas) s += "  │    [ × γ ]   one learned factor for all branches of a block\n  │    │\n";
   s += std::string("  │    + ◄───────────────") + (n == 2 ? "┬────────────────────┐" : "┐") +
        (bypass ? "   and the input of the block" : "") + "\n";
@@ -255,9 +262,11 @@ std::string cross_text(const Config& c) {
 
 std::string draw_stack(const Config& c, const Stack& stack) {
   const std::string C = std::to_string(c.channels), sizes = C + " → " + std::to_string(c.hidden) + " → " + C;
+  const std::string factors = c.up_gain ? ", learned factors before it" : "";
   const BranchText attention{{"[  attention   ]", attention_text(c)}, "o"};
   const BranchText ffn{{c.experts > 0 ? "[   experts    ]" : "[ feed-forward ]", experts_text(c) + sizes + ", " +
-                                                                                  name_of(kActivations, c.activation)},
+                                                                                  name_of(kActivations, c.activation) +
+                                                                                  factors},
                        "down"};
   const auto part = [&](const char* branch) {
     return Stack{stack.first, stack.last, placement_at(c, stack.first, branch)};

@@ -10,6 +10,7 @@
 #include "data/run_directory/checkpoint.hpp"
 #include "data/strings/format.hpp"
 #include "layers/linear/lora.hpp"
+#include "layers/model/normed_weights.hpp"
 #include "step_inputs.hpp"
 
 namespace {
@@ -130,6 +131,7 @@ std::string start_from(Model& model, const std::string& checkpoint, uint64_t see
     const auto& [read, buffer] = to.at(spec.name);
     std::copy_n(buffer + read.offset, spec.size(), FloatsToWrite(model.weights.get(), spec).data());
   }
+  normalize_weights(model.weights.get(), model.table, model.config);
   return match.note;
 }
 

@@ -23,6 +23,7 @@ void add_parts(ordered_json& parts, const Config& c, int layer, const std::strin
   add("." + last, "matrix", last);
   if (row.norm_out) add_norm("norm_out");
   if (row.gain != LearnedGain::none) add(".scale", "gain", "λ");
+  if (row.streams == StreamRule::sphere) add(".streams", "gain", "α");
   add(".sum", "sum", "+");
   parts.back()["skip"] = *c.skip_scale;
   if (row.norm_sum) add_norm("norm_sum");

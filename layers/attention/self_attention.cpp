@@ -22,6 +22,7 @@ void declare_sublayer(Attention& p, Layout& layout, const Config& config, const 
       layout, config, name,
       {{"q", Role::qk, width}, {"k", Role::qk, config.kv_heads * D}, {"v", Role::v, config.kv_heads * D}}, C);
   p.qk_norm = declare_qk_norm(layout, config, name);
+  p.unit_qk = declare_unit_qk(layout, config, name);
   p.value_mix = declare_value_mix(layout, config, name, layer);
   declare_attention_branch(p, layout, config, name, layer);
 }
@@ -32,6 +33,7 @@ void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config&
   layout.share(config.recompute >= Recompute::full);
   saved.qkv = layout.take(name + ".qkv", Role::qk, {N, config.qkv_width()});
   saved.qk_norm = declare_qk_norm_saved(layout, config, name, N, N);
+  saved.unit_qk = declare_unit_qk_saved(layout, config, name, N);
   if (config.value_residual == ValueResidual::learned && layer > 0)
     saved.v = layout.take(name + ".v", Role::v, {N, config.kv_heads * config.head_dim});
   declare_attention_branch_saved(saved, layout, config, name, layer, B, T);
@@ -91,6 +93,7 @@ void attend(const AttentionSaved& saved, const Attention& p, const BlockContext&
   share_values(saved, p, c);
   if (const RopeTable* rope = c.rope())
     rope_forward(saved.qkv, *rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, stride);
+  unit_qk_forward(norm_rows(saved.qkv, shape), saved.unit_qk, p.unit_qk, config);
   if (!c.cache.rows) return attention_forward(saved.mixed, saved.lse, saved.qkv, shape, c.dropout, c.layer);
 
   const size_t length = c.cache.length;
@@ -124,6 +127,7 @@ void sublayer_backward(float* du, const Attention& g, const float* df, const flo
   if (p.sinks) sinks_backward(g.sinks, dmixed, saved.mixed, saved.lse, shape);
   attention_backward({parts_of(dqkv, shape), c.drelative}, dmixed, saved.mixed, saved.lse, parts_of(saved.qkv, shape),
                      shape, c.dropout, c.layer);
+  unit_qk_backward(norm_rows(dqkv, shape), g.unit_qk, saved.unit_qk, p.unit_qk, config);
   if (const RopeTable* rope = c.rope())
     rope_backward(dqkv, *rope, c.positions(), config.n_head + config.kv_heads, config.head_dim, read_width);
   share_values_backward(dqkv, g, saved, p, c);

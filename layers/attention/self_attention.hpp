@@ -1,13 +1,15 @@
 #pragma once
 // Self-attention, the sublayer of a residual branch:
-//   u (N,C) → q|k|v → QK-norm → value residual → RoPE → attention → the rest of its branch → f (N,C)         N = B·T
+//   u (N,C) → q|k|v → QK-norm → value residual → RoPE → unit q and k → attention → the rest of its branch → f (N,C)
 
 #include "attention_branch.hpp"
+#include "layers/norm/unit_qk.hpp"
 
 // Parameters, or their gradients.
 struct Attention : AttentionBranch {
   Linear qkv;
   Mix value_mix;  // absent in the first layer
+  UnitQk unit_qk;
 
   static constexpr DropoutSite kDropout = DropoutSite::attention_out;
 };
@@ -16,6 +18,7 @@ void declare_sublayer(Attention& p, Layout& layout, const Config& config, const 
 struct AttentionSaved : AttentionBranchSaved {
   float* qkv;          // (N,q|k|v)
   float* v = nullptr;  // (N,KV·D) the values before a learned value residual
+  UnitQkSaved unit_qk;
 };
 void declare_sublayer_saved(AttentionSaved& saved, Layout& layout, const Config& config, const std::string& name,
                             int layer, int B, int T);

@@ -41,7 +41,9 @@ enum class LearnedGain { none, channel, block };  // on a branch's output: one p
 // Factors on what branches add, which grow from 0 to 1 with the steps of training (layers/residual/branch_warmup.hpp).
 enum class BranchWarmup { none, prores, branchnorm };
 enum class BlockForm { sequential, parallel, parallel_shared };
-enum class QkNormKind { none, head, full, qkv };
+enum class QkNormKind { none, head, full, qkv, unit };
+// True if they are norms of the kind Config::norm.
+constexpr bool has_qk_norms(QkNormKind kind) { return kind != QkNormKind::none && kind != QkNormKind::unit; }
 enum class OutputGate { none, headwise, elementwise };  // on attention's output, before o
 enum class ValueResidual { none, fixed, learned };      // factors ½ and ½, or two learned ones per block
 // Activation checkpointing. Each value names the stages of a block whose outputs are not kept, so that backward runs
@@ -92,7 +94,8 @@ inline constexpr Named<BlockForm> kBlockForms[] = {{BlockForm::sequential, "sequ
                                                   {BlockForm::parallel, "parallel"},
                                                   {BlockForm::parallel_shared, "parallel-shared"}};
 inline constexpr Named<QkNormKind> kQkNormKinds[] = {
-    {QkNormKind::none, "none"}, {QkNormKind::head, "head"}, {QkNormKind::full, "full"}, {QkNormKind::qkv, "qkv"}};
+    {QkNormKind::none, "none"}, {QkNormKind::head, "head"}, {QkNormKind::full, "full"}, {QkNormKind::qkv, "qkv"},
+    {QkNormKind::unit, "unit"}};
 inline constexpr Named<OutputGate> kOutputGates[] = {{OutputGate::none, "none"},
                                                      {OutputGate::headwise, "headwise"},
                                                      {OutputGate::elementwise, "elementwise"}};
@@ -124,7 +127,7 @@ struct Config {
   bool embedding_norm = false;
   bool fix_norm = false;           // rows of the token embedding and of the classifier have length 1 (FixNorm)
   QkNormKind qk_norm = QkNormKind::none;    // norms of queries and keys, by head or all heads together; qkv: of
-                                            // queries, keys and values by head
+                                            // queries, keys and values by head; unit: nGPT's (layers/norm/unit_qk.hpp)
   BlockForm block = BlockForm::sequential;  // the feed-forward branch reads the output of attention, or x
 
   int n_layer = 4;     // L, of the decoder if there are two stacks
@@ -175,12 +178,14 @@ struct Config {
   std::string window_layers = "all";      // layers that have the window, the others see all keys
   std::optional<double> window_rope_theta;  // base in those layers, without scaling; open: the base of all
   float attention_cap = 0;                // scores become c·tanh(S/c); 0 is off
-  std::optional<double> attention_scale;  // factor on q·k; open: D^-½, or as the parametrization says
+  std::optional<double> attention_scale;  // factor on q·k; open: D^-½ (under qk_norm unit √D), or as the
+                                          // parametrization says
   bool attention_sinks = false;           // a learned logit per head that takes weight from the keys (gpt-oss)
   OutputGate output_gate = OutputGate::none;
   std::optional<bool> head_scale;  // a learned factor on each head's output; open: as the placement says
   ValueResidual value_residual = ValueResidual::none;  // later layers mix in the first layer's values
   Activation activation = Activation::gelu_tanh;
+  bool up_gain = false;    // a learned factor on each output of up and gate, times √C (nGPT)
   bool bias = true;
   std::optional<bool> qkv_bias, o_bias;  // biases of q, k and v, and of o; open: as `bias`
   bool head_bias = false;
@@ -189,6 +194,7 @@ struct Config {
   bool root_embedding_scale = false;      // √C (Gemma); under fix_norm √embedding_channels
   std::optional<double> logit_scale;  // factor on the logits, before their cap; open: as the parametrization says, or
   bool root_logit_scale = false;      // 1/√C (T5)
+  bool logit_gain = false;    // a learned factor on each token's logit (nGPT)
   float logit_cap = 0;        // logits become c·tanh(l/c); 0 is off
   bool stream_mix = false;    // before each block: x ← a·x + b·x₀, a and b learned, x₀ the first block's x
   float dropout = 0;
@@ -206,6 +212,8 @@ struct Config {
   BranchWarmup branch_warmup = BranchWarmup::none;
   int branch_warmup_steps = 0;  // T of the first block
   std::optional<double> layer_scale_init;  // initial value of LayerScale's gains; open: by depth
+  float eigen_rate_init = .05f;            // α of ngpt at the start
+  bool normed_weights = false;             // vectors of C weights have length 1 after each step (nGPT)
   Parametrization parametrization = Parametrization::sp;
   int base_channels = 0, base_layers = 0;  // the sizes at which mup and completep are sp
   int base_heads = 0;                      // 0: n_head

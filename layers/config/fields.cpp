@@ -94,7 +94,13 @@ constexpr Need<Config> kMixes = {.met = [](const Config& c) { return mixes(place
 constexpr Need<Config> kDepth = {.met = [](const Config& c) { return is_attnres(placement_row(c.placement).streams); },
                                  .otherwise = "with {placement=}"};
 constexpr Need<Config> kSkips = {
-    .met = [](const Config& c) { return !is_attnres(placement_row(c.placement).streams) || c.residual_block > 1; },
+    .met = [](const Config& c) {
+      const StreamRule rule = placement_row(c.placement).streams;
+      return rule != StreamRule::sphere && (!is_attnres(rule) || c.residual_block > 1);
+    },
+    .otherwise = "with {placement=}"};
+constexpr Need<Config> kSphere = {
+    .met = [](const Config& c) { return placement_row(c.placement).streams == StreamRule::sphere; },
     .otherwise = "with {placement=}"};
 constexpr Need<Config> kEarly = {.met = [](const Config& c) {
                                    const Placement& row = placement_row(c.placement);
@@ -186,6 +192,8 @@ std::vector<Field> sizes_and_wiring() {
       {.name = "block", .help = "arrangement of attention and feed-forward branches",
        .member = kChoice<&Config::block, kBlockForms>},
       {.name = "activation", .help = "feed-forward activation", .member = kChoice<&Config::activation, kActivations>},
+      {.name = "up-gain", .help = "learned factors on hidden channels, times sqrt(C) (nGPT)",
+       .member = &Config::up_gain},
       {.name = "bias", .help = "bias in linear layers and norms", .member = &Config::bias},
       {.name = "qkv-bias", .help = "query, key and value bias (default: as {bias})", .member = &Config::qkv_bias},
       {.name = "o-bias", .help = "attention output bias (default: as {bias})", .member = &Config::o_bias},
@@ -201,6 +209,7 @@ std::vector<Field> sizes_and_wiring() {
       {.name = "logit-scale",
        .help = "factor on logits, before their cap (default: as {parametrization}; t5: 1/sqrt(C))",
        .member = &Config::logit_scale, .low = 1e-6, .high = 1e6},
+      {.name = "logit-gain", .help = "learned factor on each token's logit (nGPT)", .member = &Config::logit_gain},
       {.name = "logit-cap", .help = "soft cap on logits (0: off)", .member = &Config::logit_cap, .high = 1e6},
       {.name = "stream-mix", .help = "learned sum of stream and embedding before each block",
        .member = &Config::stream_mix},
@@ -257,7 +266,7 @@ std::vector<Field> norms() {
        .member = &Config::fix_norm, .exported = kNotExported},
       {.name = "final-norm", .help = "whether a norm precedes the classifier (default: as {placement})",
        .member = &Config::final_norm, .follows = "placement"},
-      {.name = "qk-norm", .help = "query and key norm, per head or over all heads",
+      {.name = "qk-norm", .help = "query and key norm: per head, all heads, nGPT's (unit)",
        .member = kChoice<&Config::qk_norm, kQkNormKinds>},
   };
 }
@@ -309,7 +318,7 @@ std::vector<Field> attention_and_positions() {
        .needs = {kRope, kWindow}},
       {.name = "attention-cap", .help = "soft cap on attention scores (0: off)", .member = &Config::attention_cap,
        .high = 1e6},
-      {.name = "attention-scale", .help = "attention score scale (default: 1/sqrt(head-dim))",
+      {.name = "attention-scale", .help = "attention score scale (default: 1/sqrt(head-dim); ngpt: sqrt(head-dim))",
        .member = &Config::attention_scale, .low = 1e-6, .high = 1e3},
       {.name = "attention-sinks", .help = "learned logit per head in the softmax, without a value",
        .member = &Config::attention_sinks},
@@ -358,10 +367,14 @@ std::vector<Field> initialization() {
        .high = 1e3, .needs = {kSkips}, .follows = "placement"},
       {.name = "branch-scale", .help = "factor on each branch's output (default: as {parametrization})",
        .member = &Config::branch_scale, .low = 1e-6, .high = 1e3},
+      {.name = "normed-weights", .help = "weight vectors of length 1 after each step (nGPT)",
+       .member = &Config::normed_weights, .exported = kNotExported, .training = true},
       {.name = "branch-warmup", .help = "factor on branches that grows with the steps to 1",
        .member = kChoice<&Config::branch_warmup, kBranchWarmups>, .exported = kNotExported},
       {.name = "branch-warmup-steps", .help = "steps of that growth (prores: times the block's number)",
        .member = &Config::branch_warmup_steps, .high = 1 << 30, .exported = kNotExported, .needs = {kRamps}},
+      {.name = "eigen-rate-init", .help = "initial eigen learning rate under ngpt", .member = &Config::eigen_rate_init,
+       .low = 1e-6, .high = 1, .exported = kNotExported, .needs = {kSphere}},
       {.name = "layer-scale-init", .help = "initial LayerScale gain (default: by depth)",
        .member = &Config::layer_scale_init, .high = 1e3, .exported = kNotExported, .needs = {kLayerScale},
        .follows = "placement", .initial = true},

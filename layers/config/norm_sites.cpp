@@ -86,8 +86,8 @@ bool norm_acts(const Config& c) {
   });
   const StreamRule rule = placement_row(c.placement).streams;
   const bool of_streams = rule == StreamRule::hyper || rule == StreamRule::siamese;
-  return free || of_streams || c.embedding_norm || c.head_transform || c.qk_norm != QkNormKind::none ||
-         placement_row(c.placement).qk_norm != QkNormKind::none;
+  return free || of_streams || c.embedding_norm || c.head_transform || has_qk_norms(c.qk_norm) ||
+         has_qk_norms(placement_row(c.placement).qk_norm);
 }
 
 bool norm_gain_acts(const Config& c) {

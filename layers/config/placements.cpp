@@ -131,6 +131,11 @@ const std::vector<Placement>& placements() {
        .source = "SiameseNorm (Li et al. 2026, arXiv 2602.08064)",
        .norm_in = true, .norm_sum = true, .final_norm = true, .first_write = siamese_write, .init = kFlat,
        .streams = StreamRule::siamese, .one_stack = true, .depth = DepthRule::sphere},
+      // The authors draw all matrices from N(0, 1/C). With --normed-weights, which they have, too, the deviation does
+      // not matter.
+      {.name = "ngpt", .aliases = {"normalized-transformer"},
+       .source = "nGPT (Loshchilov et al. 2024, arXiv 2410.01131)",
+       .init = kFlat, .streams = StreamRule::sphere, .one_stack = true},
       // The authors' code is pseudocode, without initial weights. A second implementation (Kimi K3 in a fork of
       // torchtitan) draws all matrices from N(0, .02²), and so do we.
       {.name = "attnres", .aliases = {"attention-residuals"},

@@ -46,6 +46,7 @@ enum class StreamRule {
   siamese,         // the same, but a branch reads the first plus a norm of the second
   attnres,         // one stream, which begins again in each block of branches; a branch reads a mean over all blocks
   attnres_normed,  // the same, but a mean of their norms
+  sphere,          // one stream of length 1; a branch moves it toward its output
 };
 // What the parametrization completep does with a placement (layers/config/README.md derives it): each branch gets the
 // factor base depth / depth, and other constants that depend on the depth are those of the base depth.
@@ -58,7 +59,8 @@ constexpr bool is_pair(StreamRule rule) { return rule == StreamRule::dual || rul
 constexpr bool is_attnres(StreamRule rule) {
   return rule == StreamRule::attnres || rule == StreamRule::attnres_normed;
 }
-constexpr bool mixes(StreamRule rule) { return rule != StreamRule::single && !is_pair(rule) && !is_attnres(rule); }
+constexpr bool is_one(StreamRule rule) { return rule == StreamRule::single || rule == StreamRule::sphere; }
+constexpr bool mixes(StreamRule rule) { return !is_one(rule) && !is_pair(rule) && !is_attnres(rule); }
 
 // The norms of a residual branch, and the factor on its skip path:
 //   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )

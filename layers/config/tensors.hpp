@@ -133,6 +133,12 @@ class Layout {
     for (TensorSpec& spec : table_) spec.start.deviation *= static_cast<float>(factor(spec));
   }
 
+  // Weight decay leaves out the tensors that `stops` holds for.
+  template <class Stops>
+  void stop_decay(Stops stops) {
+    for (TensorSpec& spec : table_) spec.decay = spec.decay && !stops(spec);
+  }
+
   const std::vector<TensorSpec>& table() const { return table_; }
   size_t size() const { return size_; }  // floats, including the padding between slices
 

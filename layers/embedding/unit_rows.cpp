@@ -9,6 +9,7 @@ using simd::dot;
 using simd::load;
 using simd::store;
 using simd::sweep;
+using simd::Vec;
 
 UnitRows declare_unit_rows(Layout& layout, const std::string& name, int V, int C, bool training) {
   UnitRows rows;
@@ -37,6 +38,34 @@ void unit_rows_backward(float* dweight, const UnitRows& rows, int V, int C) {
     const float r = rows.scale[v], along = static_cast<float>(dot(u, du, C));
     sweep(C, [&](int i, int lanes) {
       store(dw + i, load(dw + i, lanes) + r * (load(du + i, lanes) - along * load(u + i, lanes)), lanes);
+    });
+  });
+}
+
+void scaled_rows_forward(const UnitRows& rows, const Matrix& weight, const RowGain& gain, int V, int C) {
+  as_numbers(weight.data, weight.numbers, [&](const auto* numbers) {
+    parallel_each(V, C, [&](size_t v) {
+      rows.scale[v] = gain.factor * gain.weight[v];
+      sweep(C, [&](int i, int lanes) {
+        store(rows.unit + v * C + i, rows.scale[v] * load(numbers + v * C + i, lanes), lanes);
+      });
+    });
+  });
+}
+
+void scaled_rows_backward(float* dweight, const RowGain& g, const UnitRows& rows, const Matrix& weight,
+                          const RowGain& gain, int V, int C) {
+  as_numbers(weight.data, weight.numbers, [&](const auto* numbers) {
+    parallel_each(V, 4 * static_cast<size_t>(C), [&](size_t v) {
+      const float* d = rows.gradient + v * C;
+      Vec products = {};
+      sweep(C, [&](int i, int lanes) { products += load(numbers + v * C + i, lanes) * load(d + i, lanes); });
+      g.weight[v] += gain.factor * static_cast<float>(simd::sum(products));
+      if (!dweight) return;
+      float* dw = dweight + v * C;
+      sweep(C, [&](int i, int lanes) {
+        store(dw + i, load(dw + i, lanes) + rows.scale[v] * load(d + i, lanes), lanes);
+      });
     });
   });
 }

@@ -21,3 +21,19 @@ UnitRows declare_unit_rows(Layout& layout, const std::string& name, int V, int C
 void unit_rows_forward(const UnitRows& rows, const Matrix& weight, int V, int C);
 // Reads rows.gradient.
 void unit_rows_backward(float* dweight, const UnitRows& rows, int V, int C);
+
+// The same struct for rows times learned factors, the classifier's of nGPT (Loshchilov et al. 2024, arXiv 2410.01131,
+// s_z), which multiply the logits:
+//
+//   gain a (V), which starts at C^-½     factor √C
+//   forward   scale = factor·a      unit[v,:] = scale[v]·weight[v,:]
+//   backward  dweight[v,:] += scale[v]·dunit[v,:]      da[v] += factor·⟨weight[v,:], dunit[v,:]⟩
+struct RowGain {
+  float* weight = nullptr;  // a, or its gradient
+  float factor = 1;
+  bool present() const { return weight; }
+};
+void scaled_rows_forward(const UnitRows& rows, const Matrix& weight, const RowGain& gain, int V, int C);
+// dweight is null if the matrix does not train.
+void scaled_rows_backward(float* dweight, const RowGain& g, const UnitRows& rows, const Matrix& weight,
+                          const RowGain& gain, int V, int C);

@@ -1,6 +1,6 @@
 #pragma once
 // The feed-forward layer, the sublayer of a residual branch:
-//   u (N,C) → up (or gate|up) → activation → norm_inner → down → f (N,C)
+//   u (N,C) → up (or gate|up) → up_gain → activation → norm_inner → down → f (N,C)
 // In a mixture of experts, each expert has its own up and down, and there are R rows between them instead of N.
 
 #include "layers/moe/moe.hpp"
@@ -9,6 +9,7 @@
 // Parameters, or their gradients.
 struct FeedForward : Branch {
   Linear up, down;  // up is gate|up if the activation is gated
+  Gain up_gain;     // on gate|up, if the model has one: its factor is √C
   Moe moe;          // used instead of up and down if present
 
   static constexpr DropoutSite kDropout = DropoutSite::ffn_out;
@@ -19,7 +20,8 @@ struct FeedForward : Branch {
 void declare_sublayer(FeedForward& p, Layout& layout, const Config& config, const std::string& name, int layer);
 
 struct FeedForwardSaved : BranchSaved {
-  float *up, *active;  // (R,F) or (R,2F), (R,F): before and after the activation
+  float *up, *active;        // (R,F) or (R,2F), (R,F): before and after the activation
+  float* plain = nullptr;    // (N,F) or (N,2F) before up_gain
   RouterSaved router;
 };
 void declare_sublayer_saved(FeedForwardSaved& saved, Layout& layout, const Config& config, const std::string& name,

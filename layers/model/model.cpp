@@ -1,6 +1,7 @@
 #include "model.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <stdexcept>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
 #include "layers/kernels/reductions.hpp"
+#include "normed_weights.hpp"
 
 // ---- tensors ---------------------------------------------------------------------------------------------
 
@@ -69,9 +71,14 @@ ModelTensors declare_model(Layout& layout, const Config& config) {
     p.project_out = declare_linear(layout, config, "head", {{"project", Role::projection, E}}, C);
   if (!config.tied) p.head = layout.take_matrix({{"head.weight", Role::classifier, {V, E}, embedding}});
   if (config.head_bias) p.head_bias = layout.take("head.bias", Role::classifier, {V});
+  if (config.logit_gain) {
+    const float root = std::sqrt(static_cast<float>(C));
+    p.logit_gain = {layout.take("head.logits.gain", Role::gain, {V}, {1 / root, 0}), root};
+  }
   if (config.pooler >= Pooler::dense) declare_kept(layout, "pooler", C, C);
   if (config.pooler >= Pooler::next_sentence) declare_kept(layout, "next_sentence", 2, C);
   layout.scale_starts([&](const TensorSpec& spec) { return start_factor(spec, config); });
+  layout.stop_decay([&](const TensorSpec& spec) { return unit_vectors(spec, config) != UnitVectors::none; });
   return p;
 }
 
@@ -173,7 +180,10 @@ Model without_fix_norm(Model model) {
   return model;
 }
 
-void initialize(Model& model, uint64_t seed) { initialize(model, seed, model.table); }
+void initialize(Model& model, uint64_t seed) {
+  initialize(model, seed, model.table);
+  normalize_weights(model.weights.get(), model.table, model.config);
+}
 
 void initialize(Model& model, uint64_t seed, const std::vector<TensorSpec>& tensors) {
   for (const TensorSpec& spec : tensors) {
@@ -272,7 +282,8 @@ Activations declare_activations(Layout& layout, const Config& config, int B, int
   layout.enter_stack("", config.encoder_layers);
   declare_stack_activations(a, layout, config, B, T, training);
   a.token_rows = a.head_rows = rows;
-  if (config.fix_norm && !config.tied) a.head_rows = declare_unit_rows(layout, "head", V, E, training);
+  if (config.logit_gain || (config.fix_norm && !config.tied))
+    a.head_rows = declare_unit_rows(layout, "head", V, E, training);
   if (config.head_transform) a.transform = declare_transform_saved(layout, config, N);
   if (config.projects()) a.narrow = layout.take("head.project", Role::projection, {N, E});
   a.losses = layout.take("loss", Role::classifier, {N});
@@ -408,14 +419,16 @@ Head head_of(const Model& model, const Activations& a) {
   const Config& c = model.config;
   const Matrix& weight = head_matrix(c, model.p);
   if (!a.head_rows.present()) return head_with(c, weight, model.p.head_bias);
-  if (!c.tied) unit_rows_forward(a.head_rows, weight, c.vocab_size, c.embedding_channels);
+  if (c.logit_gain)
+    scaled_rows_forward(a.head_rows, weight, model.p.logit_gain, c.vocab_size, c.embedding_channels);
+  else if (!c.tied) unit_rows_forward(a.head_rows, weight, c.vocab_size, c.embedding_channels);
   return head_with(c, a.head_rows.unit, model.p.head_bias);
 }
 
 // Its gradients.
 Head head_gradients(const Model& model, const Activations& a) {
   const Matrix& weight = head_matrix(model.config, model.g);
-  const bool of_rows = weight && a.head_rows.present();
+  const bool of_rows = a.head_rows.present() && (weight || model.config.logit_gain);
   return head_with(model.config, of_rows ? Matrix(a.head_rows.gradient) : weight, model.g.head_bias);
 }
 
@@ -477,7 +490,7 @@ void embed_backward(const ModelTensors& g, const StackPass& s, const int* tokens
     embedding_backward(dtoken, tokens, a.token ? a.dnarrow : a.d, N, E, static_cast<float>(*s.config.embedding_scale));
 }
 
-// Under fix_norm, the layers that read unit rows add their gradients to those of the rows.
+// Under fix_norm and logit_gain, layers read other rows than the parameters, and add to the gradients of these rows.
 void clear_unit_gradients(const Activations& a, const Config& config) {
   const size_t floats = static_cast<size_t>(config.vocab_size) * config.embedding_channels;
   for (const UnitRows& rows : {a.token_rows, a.head_rows})
@@ -486,6 +499,9 @@ void clear_unit_gradients(const Activations& a, const Config& config) {
 void unit_gradients_backward(const Model& model, const Activations& a) {
   const int V = model.config.vocab_size, E = model.config.embedding_channels;
   if (a.token_rows.present() && model.g.token) unit_rows_backward(model.g.token, a.token_rows, V, E);
+  if (model.config.logit_gain)
+    return scaled_rows_backward(head_matrix(model.config, model.g).data, model.g.logit_gain, a.head_rows,
+                                head_matrix(model.config, model.p), model.p.logit_gain, V, E);
   if (!model.config.tied && model.g.head && a.head_rows.present()) unit_rows_backward(model.g.head, a.head_rows, V, E);
 }
 

@@ -30,6 +30,7 @@ struct ModelTensors : StackTensors {
   Linear project_out;         // (E,C), if the embedding is projected
   Matrix head;                // (V,E), null if tied to `token`
   float* head_bias = nullptr;  // (V), if enabled
+  RowGain logit_gain;          // (V), if enabled
 };
 ModelTensors declare_model(Layout& layout, const Config& config);
 
@@ -106,7 +107,7 @@ struct Activations : StackActivations {
 
   StackActivations encoder;
   TransformSaved transform;
-  UnitRows head_rows;       // (V,E) of the classifier, under fix_norm; token_rows if it is tied
+  UnitRows head_rows;       // (V,E) of the classifier, under fix_norm or logit_gain; token_rows if it is tied
   float* narrow = nullptr;  // (N,E) the classifier's input if the embedding is projected, else null; dnarrow serves it
   float* losses = nullptr;  // (N)
   float* logits = nullptr;  // (classifier_rows, V)

@@ -352,6 +352,19 @@ std::vector<Family> families() {
        {{"nano", kLaptop, 4, 4, 0, 0, 128, 0, 256, 0},
         {"7B", "", 32, 32, 0, 0, 4096, 11008, 4096, 100352},
         {"13B", "", 40, 40, 0, 0, 5120, 13824, 4096, 100352}}},
+
+      {"ngpt",
+       [](Config& c) {
+         c.placement = "ngpt";
+         c.position = kRope;
+         c.activation = Activation::swiglu;
+         c.bias = c.tied = false;
+         c.qk_norm = QkNormKind::unit;
+         c.up_gain = c.logit_gain = c.normed_weights = true;
+       },
+       "Loshchilov et al. 2024, arXiv 2410.01131; launcher.sh of NVIDIA/ngpt", kNothing,
+       {{"nano", kLaptop, 4, 4, 0, 0, 128, 512, 256, 0},
+        {"506M", "", 24, 16, 0, 0, 1024, 4096, 1024, 50304}}},
   };
 }
 

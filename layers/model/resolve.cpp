@@ -84,6 +84,10 @@ std::string row_norms() {
   return list;
 }
 
+bool scales_branches(const Config& c) {
+  return c.branch_scale.value_or(1) != 1 || c.branch_warmup != BranchWarmup::none;
+}
+
 // Settings that exclude each other, and why.
 struct Contradiction {
   bool (*holds)(const Config&);
@@ -106,9 +110,9 @@ const std::vector<Contradiction>& contradictions() {
        "{norm-unit-offset} goes with {norm-gain} only, as the gain is what it offsets: leave it out"},
       {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
        "{norm-bias} does not go with {norm} scalenorm, which has one gain and nothing else: leave it out"},
-      {[](const Config& c) { return c.placement_row->qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
+      {[](const Config& c) { return has_qk_norms(c.placement_row->qk_norm) && !norm_row(c.norm).row_norm; },
        "{placement} hybridnorm normalizes q, k and v, which goes with {norm} " + row_norms() + " only: choose one"},
-      {[](const Config& c) { return c.qk_norm != QkNormKind::none && !norm_row(c.norm).row_norm; },
+      {[](const Config& c) { return has_qk_norms(c.qk_norm) && !norm_row(c.norm).row_norm; },
        "{qk-norm} goes with {norm} " + row_norms() + " only: leave it out"},
       {[](const Config& c) { return c.stream_mix && c.placement_row->streams != StreamRule::single; },
        "{stream-mix} goes with {placement}s with one residual stream only, to which all branches add: leave it out"},
@@ -121,11 +125,34 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) { return c.zero_init && c.placement_row->gain == LearnedGain::block; },
        "{zero-init} does not go with {placement} rezero, whose factor and matrices would both stay at 0: leave it out"},
       {[](const Config& c) {
-         const bool scaled = c.branch_scale.value_or(1) != 1 || c.branch_warmup != BranchWarmup::none;
-         return scaled && c.placement_row->streams == StreamRule::attnres_normed;
+         return scales_branches(c) && c.placement_row->streams == StreamRule::attnres_normed;
        },
        "{placement} attnres-normed normalizes what branches add, which undoes {branch-scale} and {branch-warmup}: "
        "leave them out"},
+      {[](const Config& c) { return scales_branches(c) && c.placement_row->streams == StreamRule::sphere; },
+       "{placement} ngpt normalizes what branches put out, which undoes {branch-scale} and {branch-warmup}: leave them "
+       "out, or set {eigen-rate-init}"},
+      {[](const Config& c) { return c.zero_init && c.placement_row->streams == StreamRule::sphere; },
+       "{zero-init} does not go with {placement} ngpt, which needs the direction of what branches put out: leave it "
+       "out"},
+      {[](const Config& c) {
+         return c.qk_norm == QkNormKind::unit && (c.crosses() || c.decoder_layers > 0);
+       },
+       "{qk-norm} unit is not defined for cross attention: leave it out, or {encoder-layers}"},
+      {[](const Config& c) { return c.qk_norm == QkNormKind::unit && c.kv_heads != c.n_head; },
+       "{qk-norm} unit has one factor for a query and its key: leave {kv-heads} out"},
+      {[](const Config& c) { return c.up_gain && c.experts > 0; },
+       "{up-gain} is not defined for {experts}: leave one out"},
+      {[](const Config& c) { return c.logit_gain && c.fix_norm; },
+       "{logit-gain} makes vectors longer that {fix-norm} has made equally long: leave one out"},
+      {[](const Config& c) { return c.normed_weights && c.lora_rank > 0; },
+       "{normed-weights} changes matrices that {lora} freezes: leave one out"},
+      {[](const Config& c) {
+         const bool parts = c.qk_norm == QkNormKind::unit || c.up_gain || c.logit_gain || c.normed_weights;
+         return c.parametrization != Parametrization::sp &&
+                (parts || c.placement_row->streams == StreamRule::sphere);
+       },
+       "{parametrization} has no rule for nGPT, whose weights and stream have length 1 at every width: leave it out"},
       {[](const Config& c) { return c.fix_norm && c.lora_rank > 0; },
        "{fix-norm} changes the model that the adapters of {lora} belong to: leave one out"},
       {[](const Config& c) { return c.experts == 0 && c.shared_experts > 0; },
@@ -294,8 +321,9 @@ void check_wiring(const Config& c) {
 void close_choices(Config& c) {
   const Placement& placement = *c.placement_row;
   const InitRow& init = init_row(c);
-  if (!c.attention_scale)  // as in attention.hpp
-    c.attention_scale = 1 / std::sqrt(static_cast<float>(c.head_dim)) * score_factor(c);
+  const float root_of_head = std::sqrt(static_cast<float>(c.head_dim));
+  if (!c.attention_scale && c.qk_norm == QkNormKind::unit) c.attention_scale = root_of_head;
+  if (!c.attention_scale) c.attention_scale = 1 / root_of_head * score_factor(c);  // as in attention.hpp
   if (!c.branch_scale) c.branch_scale = branch_factor(c);
   if (!c.embedding_scale && c.fix_norm) c.embedding_scale = std::sqrt(c.embedding_channels);
   if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(c.channels) : 1;

@@ -8,7 +8,7 @@ QkRows qk_rows(const Config& config, int heads) {
 }
 
 QkNorm declare_qk_norm(Layout& layout, const Config& config, const std::string& name) {
-  if (config.qk_norm == QkNormKind::none) return {};
+  if (!has_qk_norms(config.qk_norm)) return {};
   QkNorm p;
   p.q = declare_norm(layout, config, name + ".q_norm", qk_rows(config, config.n_head).width);
   p.k = declare_norm(layout, config, name + ".k_norm", qk_rows(config, config.kv_heads).width);
@@ -17,7 +17,7 @@ QkNorm declare_qk_norm(Layout& layout, const Config& config, const std::string& 
 }
 
 QkNormSaved declare_qk_norm_saved(Layout& layout, const Config& config, const std::string& name, int N, int M) {
-  if (config.qk_norm == QkNormKind::none) return {};
+  if (!has_qk_norms(config.qk_norm)) return {};
   const int H = config.n_head, KV = config.kv_heads, D = config.head_dim;
   QkNormSaved saved;
   saved.q.x = layout.take(name + ".q", Role::norm, {N, H * D});

@@ -12,7 +12,7 @@
 
 #include "norm.hpp"
 
-// Parameters, or their gradients; absent if config.qk_norm is none.
+// Parameters, or their gradients; absent if config.qk_norm is none or unit (unit_qk.hpp).
 struct QkNorm {
   Norm q, k, v;
 };

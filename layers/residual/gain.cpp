@@ -14,7 +14,7 @@ const float* gain_forward(float* y, const float* x, const Gain& p, int N, int C)
   parallel_each(N, C, [&](size_t n) {
     for (int c = 0; c < C; ++c) {
       const size_t i = n * C + c;
-      y[i] = p.weight[p.single ? 0 : c] * x[i];
+      y[i] = p.factor * p.weight[p.single ? 0 : c] * x[i];
     }
   });
   return y;
@@ -32,9 +32,9 @@ const float* gain_backward(float* dx, const Gain& g, const float* dy, const floa
       float* sum = first + static_cast<size_t>(n / kRowBlock) * C;
       for (int c = 0; c < C; ++c) {
         const size_t i = static_cast<size_t>(n) * C + c;
-        const float d = dy[i];
-        sum[c] += d * x[i];                        // y = λ ⊙ x
-        dx[i] = p.weight[p.single ? 0 : c] * d;  // y = λ ⊙ x
+        const float d = p.factor * dy[i];
+        sum[c] += d * x[i];                        // y = s·λ ⊙ x
+        dx[i] = p.weight[p.single ? 0 : c] * d;  // y = s·λ ⊙ x
       }
     }
   });

@@ -1,7 +1,7 @@
 #pragma once
 //   x, y (N,C)   weight λ (C), or one number for all
-//   forward   y  = λ ⊙ x
-//   backward  dx = λ ⊙ dy      dλ += Σₙ dy ⊙ x; for one number, summed over the channels, too
+//   forward   y  = s·λ ⊙ x
+//   backward  dx = s·λ ⊙ dy      dλ += s·Σₙ dy ⊙ x; for one number, summed over the channels, too
 //   saves     nothing: the caller still holds x
 //
 // A gain without a norm, on what a residual branch adds. LayerScale (Touvron et al. 2021, arXiv 2103.17239, eq. 4) has
@@ -15,6 +15,7 @@
 struct Gain {
   float* weight = nullptr;
   bool single = false;  // one number
+  float factor = 1;     // s
 
   bool present() const { return weight != nullptr; }
 };

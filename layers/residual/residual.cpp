@@ -64,7 +64,8 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
 
 bool branch_keeps_output(const Config& config, int layer, const std::string& name) {
   const Placement& row = placement_at(config, layer, name);
-  return row.norm_out || row.gain != LearnedGain::none || mixes(row.streams);
+  const bool reads = mixes(row.streams) || row.streams == StreamRule::sphere;
+  return row.norm_out || row.gain != LearnedGain::none || reads;
 }
 
 bool has_bypass(const Config& config) { return config.placement_row->bypass; }

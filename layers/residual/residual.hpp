@@ -81,7 +81,7 @@ BranchSaved declare_branch_saved(Layout& layout, const Config& config, const std
 // the factor of a warm-up.
 void declare_shared(std::initializer_list<Branch*> branches, Layout& layout, const Config& config, int layer);
 
-// True if backward needs f: the branch has a norm_out, a gain or mixed streams.
+// True if backward needs f: the branch has a norm_out, a gain, mixed streams or a step on the sphere.
 bool branch_keeps_output(const Config& config, int layer, const std::string& name);
 
 // True if the model's feed-forward branches have a bypass.

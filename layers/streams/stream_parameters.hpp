@@ -30,6 +30,8 @@ struct Streams {
   float* bias = nullptr;    // mhc (K), in the order of its weight
   float* scale = nullptr;   // hyper (2): for read and carry, for write; mhc (3): for read, write, carry
   float eps = 0;            // mhc
+  float* rate = nullptr;    // (C) sphere: a
+  float rate_factor = 1;    // sphere: √C·α₀
   DepthQuery depth;
 
   // True if coefficients mix several streams. Two streams, of ResiDual or SiameseNorm, are not mixed.
@@ -65,5 +67,6 @@ struct StreamsScratch {
   float* coefficients = nullptr;  // (K,N)
   float* d = nullptr;             // (K,N) backward only
   float* wide = nullptr;          // (S,N,C) hyper
+  float* rates = nullptr;         // (row_blocks(N),C) sphere, backward only: the gradient of α
   DepthSums depth;
 };

@@ -4,14 +4,16 @@
 #include "layers/config/base_model.hpp"
 #include "layers/kernels/elementwise.hpp"
 #include "mhc.hpp"
+#include "layers/kernels/reductions.hpp"
 #include "planes.hpp"
+#include "sphere.hpp"
 #include "two_streams.hpp"
 
 // ---- declarations ----------------------------------------------------------------------------------------------
 
 int stream_count(const Config& config) {
   const StreamRule rule = stream_rule(config);
-  if (rule == StreamRule::single || is_attnres(rule)) return 1;
+  if (is_one(rule) || is_attnres(rule)) return 1;
   return is_pair(rule) ? 2 : config.streams;
 }
 
@@ -50,6 +52,7 @@ Streams declare_streams(Layout& layout, const Config& config, const std::string&
     p.depth = declare_depth(layout, config, prefix, branch);
     if (p.depth.begins) p.skip = 0;
   }
+  if (p.rule == StreamRule::sphere) declare_sphere(p, layout, config, prefix);
   if (!p.mixes()) return p;
   if (p.rule == StreamRule::mhc) declare_mhc(p, layout, config, prefix);
   else declare_hyper(p, layout, config, prefix, branch);
@@ -61,7 +64,7 @@ StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const s
   p.rule = stream_rule(config);
   p.count = stream_count(config);
   StreamsSaved saved;
-  if (p.rule == StreamRule::single || p.rule == StreamRule::dual) return saved;
+  if (is_one(p.rule) || p.rule == StreamRule::dual) return saved;
   const std::string prefix = name + ".streams";
   saved.h = layout.take(prefix + ".h", Role::streams, {N, config.channels});
   if (p.rule == StreamRule::siamese)
@@ -78,6 +81,8 @@ StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int
   p.rule = stream_rule(config);
   p.count = stream_count(config);
   StreamsScratch scratch;
+  if (p.rule == StreamRule::sphere && backward)
+    scratch.rates = layout.take("scratch.rates", Role::scratch, {row_blocks(N), config.channels});
   if (is_attnres(p.rule) && backward) scratch.depth.d = declare_sum_gradients(layout, config, N);
   if (!p.mixes()) return scratch;
   scratch.coefficients = layout.take("scratch.coefficients", Role::scratch, {p.coefficients(), N});
@@ -110,6 +115,7 @@ const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scrat
 void streams_write(float* y, float* first, const StreamsScratch& scratch, const float* x, const float* f,
                    const Streams& p, const StreamRows& rows) {
   const int N = rows.N, C = rows.C;
+  if (p.rule == StreamRule::sphere) return sphere_write(y, x, f, p, N, C);
   if (p.mixes()) return write_streams(y, scratch.coefficients, x, f, p, N, C);
   const size_t second = plane(N, C);
   if (is_pair(p.rule)) scaled_add(y + second, p.skip, x + second, f, N, C);
@@ -121,6 +127,10 @@ const float* streams_write_backward(float* d, float* df, const StreamsScratch& s
                                     const StreamsSaved& saved, const Streams& p, const StreamRows& rows) {
   const int N = rows.N, C = rows.C;
   if (p.rule == StreamRule::single || is_attnres(p.rule)) return d;  // y = skip·x + f
+  if (p.rule == StreamRule::sphere) {
+    sphere_write_backward(d, df, scratch.rates, x, f, p, N, C);
+    return df;
+  }
   if (is_pair(p.rule)) {
     float* second = d + plane(N, C);
     scaled_add(df, p.first_write, d, second, N, C);  // y[0] = ... + first_write·f, y[1] = ... + f
@@ -136,6 +146,10 @@ void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scr
                            const StreamsSaved& saved, const Streams& p, const StreamRows& rows) {
   const int N = rows.N, C = rows.C;
   if (is_attnres(p.rule)) return depth_read_backward(d, g.depth, scratch.depth, dh, x, p.depth, p.skip, rows);
+  if (p.rule == StreamRule::sphere) {
+    sphere_rate_backward(g.rate, scratch.rates, p, N, C);
+    return scaled_add(d, 1, d, dh, N, C);  // y = sphere(x, F(x))
+  }
   if (!p.mixes()) scaled_add(d, p.skip, d, dh, N, C);  // y = skip·x + F(x)
   if (p.rule == StreamRule::siamese)                   // h = x[0] + norm(x[1])
     read_second_backward(d, g.norm, dh, x, saved.norm, p.norm, rows);

@@ -7,6 +7,7 @@
 //   siamese       h = x[0] + norm(x[1])        y[0] = skip·x[0] + w·f, y[1] = skip·x[1] + f, w the row's first_write
 //                 backward  df = w·dy[0] + dy[1]      dx[0] = skip·dy[0] + dh      dx[1] = skip·dy[1] + norm'(dh)
 //   depth         h = a mean of x and earlier sums, see depth.hpp      y = skip·x + f, or f where a block begins
+//   sphere        h = x     y on the unit sphere, from x toward f, see sphere.hpp
 //
 // The other rules mix:
 //

@@ -9,6 +9,7 @@
 #include "linear.hpp"
 #include "lora.hpp"
 #include "moe.hpp"
+#include "ngpt.hpp"
 #include "norm.hpp"
 #include "position.hpp"
 #include "residual.hpp"
@@ -34,9 +35,11 @@ struct Parameters {
             at(n.running_mean), at(n.running_var), at(n.down), at(n.up), size_t(n.rank), training};
   }
   Branch<Number> branch(const ::Branch& b) {
-    const Gain<Number> gain = {at(b.gain.weight), b.gain.single};
+    const Gain<Number> gain = this->gain(b.gain);
     return {norm(b.norm_in), norm(b.norm_out), norm(b.norm_sum), gain, b.streams.skip, b.in_scale, b.out_scale()};
   }
+  Gain<Number> gain(const ::Gain& g) { return {at(g.weight), g.single, g.factor}; }
+  EigenRate<Number> rate(const ::Streams& s) { return {at(s.rate), s.rate_factor}; }
   Gpas<Number> gpas(const ::Gpas& g) { return {at(g.gate)}; }
   Mix<Number> mix(const ::Mix& m) { return {at(m.own), at(m.first), m.constant}; }
   Streams<Number> streams(const ::Streams& s) {
@@ -184,15 +187,17 @@ struct QkNorms {
 
 // ---- queries and keys ----------------------------------------------------------------------------------------
 
-// QueriesKeys: QK-norm, then RoPE, each if the model has it.
+// QueriesKeys: QK-norm, then RoPE, then heads of length 1, each if the model has it.
 //   x (N,(H + 2·KV)·D): rows q|k|v, which change in place
 
 template <class Number>
 struct QueriesKeys {
   Pass<Number>& pass;
   const QkNorm& norms;
+  const UnitQk& unit;
   int layer;
   Sizes s = pass.sizes;
+  UnitHeads<Number> unit_q = {}, unit_k = {};
   bool rope = pass.config.rotates(layer);
   QkNorms<Number> qk_norms = {pass, norms};
 
@@ -214,8 +219,18 @@ struct QueriesKeys {
     each_example([&](size_t n, const Rope& angles, const std::vector<size_t>& p) {
       rope_forward(x + n * s.qkv(), angles, p, s.H + s.KV, s.D, s.qkv());
     });
+    if (!unit.present()) return;
+    const Number* a = pass.p.at(unit.weight);
+    unit_heads_forward(parts(x).q, unit_q, a, unit.factor, {s.N, s.H, s.D, s.qkv()});
+    unit_heads_forward(parts(x).k, unit_k, a, unit.factor, {s.N, s.KV, s.D, s.qkv()});
   }
   void backward(Number* dx) {
+    if (unit.present()) {
+      Number* da = pass.g.at(unit.weight);
+      const Number* a = pass.p.at(unit.weight);
+      unit_heads_backward(parts(dx).q, da, unit_q, a, unit.factor, {s.N, s.H, s.D, s.qkv()});
+      unit_heads_backward(parts(dx).k, da, unit_k, a, unit.factor, {s.N, s.KV, s.D, s.qkv()});
+    }
     each_example([&](size_t n, const Rope& angles, const std::vector<size_t>& p) {
       rope_backward(dx + n * s.qkv(), angles, p, s.H + s.KV, s.D, s.qkv());
     });
@@ -333,7 +348,7 @@ struct Attention {
   int layer;
   Sizes s = pass.sizes;
   LinearModule<Number> to_qkv = {pass, block.attention.qkv, s.C, s.qkv(), layer, DropoutSite::lora_qkv};
-  QueriesKeys<Number> queries_keys = {pass, block.attention.qk_norm, layer};
+  QueriesKeys<Number> queries_keys = {pass, block.attention.qk_norm, block.attention.unit_qk, layer};
   ValueResidual<Number> value_residual = {pass, block.attention.value_mix, layer};
   AttentionBranch<Number> rest = {pass, block.attention, layer, DropoutSite::lora_o, DropoutSite::attention_out};
   Scoring scoring = scoring_of(pass.config, layer);
@@ -496,7 +511,7 @@ struct Experts {
 
 // FeedForward: the sublayer, with its matrices.
 //   u, f (N,C)
-//   forward   u → up, or gate|up → activation → norm_inner → down → dropout → f
+//   forward   u → up, or gate|up → up_gain → activation → norm_inner → down → dropout → f
 //   backward  the same in reverse; overwrites df
 // In a mixture of experts, `experts` takes the place of everything but dropout.
 
@@ -511,7 +526,7 @@ struct FeedForward {
                        down = {pass, block.ffn.down, s.F, s.C, layer, DropoutSite::lora_down};
   NormModule<Number> norm_inner = {pass, block.ffn.norm_inner, s.F};
   std::vector<Number> on_f = row_multipliers<Number>(pass.dropout, layer, DropoutSite::ffn_out, s.B, s.T, s.C);
-  std::vector<Number> expanded = {}, active = {}, normed = {};  // normed = norm_inner(active)
+  std::vector<Number> plain = {}, expanded = {}, active = {}, normed = {};  // normed = norm_inner(active)
   Experts<Number> experts = {pass, block.ffn.moe, block.ffn.norm_inner};
 
   void forward(Number* f, const Number* u) {
@@ -530,7 +545,9 @@ struct FeedForward {
     expanded.resize(s.N * up.O);
     active.resize(s.N * s.F);
     normed.resize(s.N * s.F);
-    up.forward(expanded.data(), u);
+    plain.resize(expanded.size());
+    up.forward(plain.data(), u);
+    gain_forward(expanded.data(), plain.data(), pass.p.gain(block.ffn.up_gain), s.N, up.O);
     activation_forward(active.data(), expanded.data(), kind, s.N, s.F);
     norm_inner.forward(normed.data(), active.data());
     down.forward(f, normed.data());
@@ -541,6 +558,8 @@ struct FeedForward {
     down.backward(dnormed.data(), df, normed.data());
     norm_inner.backward(dactive.data(), dnormed.data(), active.data());
     activation_backward(dexpanded.data(), dactive.data(), expanded.data(), kind, s.N, s.F);
+    gain_backward(dexpanded.data(), pass.g.gain(block.ffn.up_gain), dexpanded.data(), plain.data(),
+                  pass.p.gain(block.ffn.up_gain), s.N, up.O);
     up.backward(du, dexpanded.data(), u);
   }
 };
@@ -640,6 +659,11 @@ struct Block {
       branch_forward(y, of_branch, x, p, f, rows);
       return gpas_forward(y, of_branch.s.data(), pass.p.gpas(t.gpas), N, C);
     }
+    if (t.streams.rule == StreamRule::sphere) {
+      of_streams.f.resize(N * C);
+      f.forward(of_streams.f.data(), x);
+      return sphere_forward(y, x, of_streams.f.data(), pass.p.rate(t.streams), rows);
+    }
     if (is_attnres(t.streams.rule)) {
       BranchFunction<Number, F> branch{without_skip(p), {}, of_streams.branch, f, rows};
       return depth_branch_forward(y, of_streams.depth, of_streams.h, x, depth_of(t), branch, rows);
@@ -653,6 +677,12 @@ struct Block {
     if (t.streams.rule == StreamRule::single) {
       gpas_backward(pass.g.gpas(t.gpas), dy, of_branch.s.data(), pass.p.gpas(t.gpas), N, C);
       return branch_backward(dx, g, dy, x, of_branch, p, f, rows);
+    }
+    if (t.streams.rule == StreamRule::sphere) {
+      std::vector<Number> df(N * C), dh(N * C);
+      sphere_backward(dx, df.data(), pass.g.rate(t.streams), dy, x, of_streams.f.data(), pass.p.rate(t.streams), rows);
+      f.backward(dh.data(), df.data(), x);
+      return add(dx, Number(1), dh.data(), N * C);  // the branch reads x, too
     }
     if (is_attnres(t.streams.rule)) {
       BranchFunction<Number, F> branch{without_skip(p), without_skip(g), of_streams.branch, f, rows};

@@ -15,7 +15,7 @@ namespace textbook {
 // ---- word vectors --------------------------------------------------------------------------------------------
 
 // WordVectors: the matrix of the token embedding, or of the classifier. Under FixNorm, what reads it reads rows of
-// length 1.
+// length 1. In nGPT the classifier reads rows times learned factors.
 //   forward   returns the matrix (V,E) to read
 //   backward  reads the gradient of what forward has returned, adds to that of the matrix
 
@@ -23,17 +23,23 @@ template <class Number>
 struct WordVectors {
   Pass<Number>& pass;
   const Matrix& matrix;
+  RowGain gain = {};
   size_t V = pass.sizes.V, E = pass.config.embedding_channels;
   std::vector<Number> unit = {};
 
   const Number* forward() {
-    if (!pass.config.fix_norm) return pass.p.at(matrix);
+    if (!pass.config.fix_norm && !gain.present()) return pass.p.at(matrix);
     unit.resize(V * E);
-    unit_rows_forward(unit.data(), pass.p.at(matrix), V, E);
+    if (gain.present())
+      scaled_rows_forward(unit.data(), pass.p.at(matrix), pass.p.at(gain.weight), gain.factor, V, E);
+    else unit_rows_forward(unit.data(), pass.p.at(matrix), V, E);
     return unit.data();
   }
   void backward(const std::vector<Number>& d) {
-    if (pass.config.fix_norm) unit_rows_backward(pass.g.at(matrix), d.data(), pass.p.at(matrix), V, E);
+    if (gain.present())
+      scaled_rows_backward(pass.g.at(matrix), pass.g.at(gain.weight), d.data(), pass.p.at(matrix),
+                           pass.p.at(gain.weight), gain.factor, V, E);
+    else if (pass.config.fix_norm) unit_rows_backward(pass.g.at(matrix), d.data(), pass.p.at(matrix), V, E);
     else add(pass.g.at(matrix), Number(1), d.data(), V * E);
   }
 };
@@ -196,7 +202,7 @@ struct Head {
   NormModule<Number> transform_norm = {pass, t.transform_norm, s.C};
   LinearModule<Number> transform = {pass, t.transform, s.C, s.C};
   LinearModule<Number> project = {pass, t.project_out, s.C, E};
-  WordVectors<Number> words = {pass, t.head ? t.head : t.token};  // tied: the token embedding
+  WordVectors<Number> words = {pass, t.head ? t.head : t.token, t.logit_gain};  // tied: the token embedding
   std::vector<Number> up = std::vector<Number>(s.N * s.C), active = up, wide = up;
   std::vector<Number> read = std::vector<Number>(s.N * E);
   std::vector<Number> raw = std::vector<Number>(s.N * s.V), logits = raw;

@@ -13,26 +13,28 @@ namespace textbook {
 
 // Gain: the parameter of the gain (LayerScale, ReZero), or its gradient. Without weight it is absent: the identity.
 //   x, y (N,C)   weight λ (C), or (1) if single
-//   forward   y  = λ ⊙ x
-//   backward  dx = λ ⊙ dy      dλ += Σₙ dy ⊙ x; if single, summed over the channels too
+//   forward   y  = s·λ ⊙ x      s = factor
+//   backward  dx = s·λ ⊙ dy      dλ += s·Σₙ dy ⊙ x; if single, summed over the channels too
 
 template <class Number>
 struct Gain {
   Number* weight = nullptr;
   bool single = false;
+  double factor = 1;
 };
 
 template <class Number>
 void gain_forward(Number* y, const Number* x, const Gain<Number>& p, size_t N, size_t C) {
-  for (size_t i = 0; i < N * C; ++i) y[i] = p.weight ? p.weight[p.single ? 0 : i % C] * x[i] : x[i];
+  for (size_t i = 0; i < N * C; ++i) y[i] = p.weight ? p.factor * p.weight[p.single ? 0 : i % C] * x[i] : x[i];
 }
 
 template <class Number>
 void gain_backward(Number* dx, const Gain<Number>& g, const Number* dy, const Number* x, const Gain<Number>& p,
                    size_t N, size_t C) {
   for (size_t i = 0; i < N * C; ++i) {
-    if (p.weight) g.weight[p.single ? 0 : i % C] += dy[i] * x[i];          // y = λ ⊙ x
-    dx[i] = p.weight ? p.weight[p.single ? 0 : i % C] * dy[i] : dy[i];  // y = λ ⊙ x
+    const size_t c = p.single ? 0 : i % C;
+    if (p.weight) g.weight[c] += p.factor * dy[i] * x[i];          // y = s·λ ⊙ x
+    dx[i] = p.weight ? p.factor * p.weight[c] * dy[i] : dy[i];  // y = s·λ ⊙ x
   }
 }
 

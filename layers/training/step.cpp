@@ -5,6 +5,7 @@
 
 #include "branch_factors.hpp"
 #include "lane_sums.hpp"
+#include "layers/model/normed_weights.hpp"
 #include "layers/moe/router.hpp"
 #include "running_statistics.hpp"
 #include "whole_model.hpp"
@@ -70,6 +71,7 @@ StepResult training_step(TrainingState& s, const MicroBatches& batches, const St
   }
   if (!s.functions.optimizers.empty()) {
     update_weights(s, o, step, lr, factor);
+    normalize_weights(s.model.weights.get(), s.model.table, s.model.config);
     move_router_bias(s);
     set_branch_factors(s.model, step + 1);
   }

@@ -2,7 +2,7 @@
 // One training step: micro-batches → gradients → norm → clip → optimizer.
 //
 //   g = Σ over micro-batches ∂(sum of losses)/∂w / targets      targets: the number that count, in all micro-batches
-//   w ← update(w, min(1, clip / ‖g‖)·g)
+//   w ← update(w, min(1, clip / ‖g‖)·g)      then to length 1, if the model has normed weights (normed_weights.hpp)
 //
 // Losses and gradients are added in group.hpp's order.
 

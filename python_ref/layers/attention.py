@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 import torch
 
-from layers import linear, mix, norm, position, residual
+from layers import linear, mix, ngpt, norm, position, residual
 from layers.layer_set import has_layer
 
 
@@ -70,6 +70,8 @@ def declare(name, c):
 def declare_qk_norm(name, c):
     """Qwen3 (arXiv 2505.09388) normalizes each head, with one gain for all; OLMo 2 (arXiv 2501.00656) all together.
     HybridNorm does as Qwen3, with v too."""
+    if c.qk_norm == "unit":
+        return [(f"{name}.qk.gain", (c.heads * c.head_dim,))]
     if c.qk_norm == "none":
         return []
     rows = []
@@ -239,6 +241,8 @@ def apply(p, c, name, x, carried):
         assert scaling.kind != "longrope" or p.begins is None
         ids = position.ids(q.shape[1], p.begins)
         q, k = (position.rope(u, theta, c.rope_fraction, ids, scaling) for u in (q, k))
+    if c.qk_norm == "unit":
+        q, k = ngpt.unit_heads(p, c, name, q, k)
     more = {"begins": p.begins, "relative": relative(p, c, *x.shape[:2])}
     return finish(p, c, name, x, with_sinks(p, c, name, q, k, v, options(c, layer) | more))
 

@@ -5,7 +5,7 @@ Parallel branches have two norms (GPT-NeoX, Black et al. 2022, arXiv 2204.06745,
 al. 2022, arXiv 2204.02311, §2).
 """
 
-from layers import activation, attention, linear, mix, moe, residual
+from layers import activation, attention, linear, mix, moe, ngpt, residual
 
 
 def declare_ffn(name, c):
@@ -13,6 +13,7 @@ def declare_ffn(name, c):
         return moe.declare(name, c)
     inputs = ["gate", "up"] if c.gated else ["up"]
     rows = linear.declare(name, c, dict.fromkeys(inputs, c.hidden), c.channels, c.bias)
+    rows += [(f"{name}.hidden.gain", (c.hidden * len(inputs),))] * c.up_gain
     rows += residual.norm_rows(name, c, "norm_inner", c.hidden)
     return rows + linear.declare(name, c, {"down": c.channels}, c.hidden, c.bias)
 
@@ -33,8 +34,10 @@ def ffn(p, c, name, x):
     if c.experts:
         return moe.apply(p, c, name, x)
     up = linear.apply(p, x, f"{name}.up.weight", f"{name}.up.bias")
+    gate = linear.apply(p, x, f"{name}.gate.weight", f"{name}.gate.bias") if c.gated else None
+    if c.up_gain:
+        gate, up = ngpt.hidden(p, c, name, gate, up)
     if c.gated:
-        gate = linear.apply(p, x, f"{name}.gate.weight", f"{name}.gate.bias")
         hidden = activation.gated(c.activation, gate, up)
     else:
         hidden = activation.FORWARD[c.activation](up)

@@ -12,6 +12,9 @@ import torch
 from layers import attention, block, model, moe, norm, residual, streams
 
 
+WITHOUT_OFFSET = ".scale.gain", ".head_scale.gain", ".qk.gain", ".hidden.gain", ".logits.gain"
+
+
 def distribution(x):
     d = x - x.mean()
     variance = d.square().mean()
@@ -90,7 +93,9 @@ def look_inside(p, c, tokens, targets):
             y = original(p, c, name, x, F, *bottom)
             added = norms_out.get(f"{name}.norm_out", outputs[0]) * p.get(residual.gain_name(c, name), 1)
             rule = residual.at(c, name).streams
-            if rule:
+            if rule == "sphere":
+                added = y - x
+            elif rule:
                 x = x[..., 0, :] if rule == "dual" else norms_in[f"{name}.norm_in"]
             rms = added.square().mean().sqrt() / (c.skip_scale * x).square().mean().sqrt()
             see(name, {"branch_ratio": rms.item()})
@@ -156,7 +161,7 @@ def look_inside(p, c, tokens, targets):
             part, what = name.rsplit(".", 1)
             see(part, {what: w.item()})
         if name.endswith(".gain"):
-            w = w + (c.norm_unit_offset and not name.endswith((".scale.gain", ".head_scale.gain")))  # no offset
+            w = w + (c.norm_unit_offset and not name.endswith(WITHOUT_OFFSET))
             numbers = {"mean": w.mean(), "min": w.min(), "max": w.max(), "rms": w.square().mean().sqrt()}
             see(name[: -len(".gain")], {f"gain_{what}": value.item() for what, value in numbers.items()})
     return rows

@@ -7,7 +7,7 @@ the first Transformer (§3.4).
 
 import torch
 
-from layers import activation, attention, block, cross_entropy, embedding, linear, norm, residual, streams
+from layers import activation, attention, block, cross_entropy, embedding, linear, ngpt, norm, residual, streams
 from layers.parameters import ENCODER
 
 
@@ -50,6 +50,8 @@ def table(c):
         rows += [("head.weight", (c.vocab_size, c.embedding_channels))]
     if c.head_bias:
         rows += [("head.bias", (c.vocab_size,))]
+    if c.logit_gain:
+        rows += [("head.logits.gain", (c.vocab_size,))]
     return rows
 
 
@@ -76,14 +78,15 @@ def encode(p, c):
 def classifier(p, c, x):
     name = "embedding.token.weight" if c.tied else "head.weight"
     weight, of_parameter = embedding.words(p, c, name)
-    z = linear.forward(x, weight, p.get("head.bias"))
+    z = linear.forward(x, weight)
     x, weight = x.detach(), weight.detach()
-
-    def terms(dz):
-        _, dweight, dbias = linear.uncancelled(x, weight, dz)
-        return [(name, of_parameter(dweight))] + ([("head.bias", dbias)] if "head.bias" in p else [])
-
-    p.watch(z, terms)
+    p.watch(z, lambda dz: [(name, of_parameter(linear.uncancelled(x, weight, dz)[1]))])
+    if c.logit_gain:
+        z = ngpt.logits(p, c, z)
+    if "head.bias" not in p:
+        return z
+    z = z + p["head.bias"]
+    p.watch(z, lambda dz: [("head.bias", dz.abs().sum((0, 1)))])
     return z
 
 

@@ -4,7 +4,7 @@ cautious decay (arXiv 2510.12402)."""
 
 import parametrization
 import torch
-from layers import norm
+from layers import ngpt, norm
 
 
 def adamw(tensors, lr, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1):
@@ -32,7 +32,8 @@ def adamw_of(p, c, lr, beta1, beta2, eps, *decays):
         {
             "params": [t], "rate": parametrization.learning_rate(c, name, t.dim()),
             "eps": eps * parametrization.epsilon(c, name, t.dim()),
-            "weight_decay": decay_of(name, t.dim(), *decays) * parametrization.weight_decay(c, name, t.dim()),
+            "weight_decay": decay_of(name, t.dim(), *decays) * parametrization.weight_decay(c, name, t.dim())
+            * (not ngpt.is_normed(c, name)),
         }
         for name, t in p.trained().items()
     ]  # fmt: skip

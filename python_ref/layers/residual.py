@@ -11,7 +11,7 @@ from typing import Callable, Optional, Tuple
 
 import parametrization
 import torch
-from layers import norm, streams
+from layers import ngpt, norm, streams
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class Placement:
     gain: Optional[str] = None  # per "channel" of each branch, or one per "block"
     matrices: Callable = lambda depths: 1.0  # initial factor of v, o and the feed-forward matrices
     gpas: bool = False  # a learned factor on the stream after each branch, one per block
-    streams: str = ""  # several: "hyper" | "static" | "mhc" | "dual" | "siamese" | "depth" | "depth-normed"
+    # several: "hyper" | "static" | "mhc" | "dual" | "siamese" | "depth" | "depth-normed"; one, on the "sphere"
+    streams: str = ""
 
 
 PLACEMENTS = {
@@ -146,6 +147,8 @@ PLACEMENTS = {
     # Chen et al. 2025 (GPAS), arXiv 2506.22049: Pre-LN, and x ← x − SiLU(g)·sg(x) after each branch, sg the
     # stop-gradient; the authors' code has one g for both branches of a block
     "gpas": Placement(("norm_in",), lambda x, F, n, a, l, g: a * x + F(n("norm_in", x)), True, gpas=True),
+    # Loshchilov et al. 2024 (nGPT), arXiv 2410.01131
+    "ngpt": Placement((), None, False, streams="sphere"),
     "siamese": Placement(("norm_in", "norm_sum"), None, True, streams="siamese"),
     "attnres": Placement(("norm_in",), None, True, streams="depth"),
     "attnres-normed": Placement(("norm_in",), None, True, streams="depth-normed"),
@@ -255,6 +258,8 @@ def apply(p, c, name, x, branch, bottom=None):
         return scaled("gain", y)
 
     rule = placement.streams
+    if rule == "sphere":
+        return ngpt.step(p, c, f"{name}.streams", x, F)
     if rule == "dual":
         return streams.dual(c, x, F, lambda z: n("norm_sum", z))
     if rule == "siamese":

@@ -13,6 +13,7 @@ from layers import norm
 
 SINKHORN_ROUNDS, EPS = 20, 1e-6
 DEPTH = "depth", "depth-normed"
+ONE = "", "sphere"
 
 
 def see_carry(name, carry):
@@ -20,7 +21,7 @@ def see_carry(name, carry):
 
 
 def count(c, rule):
-    return {"": 1, "dual": 2, "siamese": 2}.get(rule, c.streams)
+    return {"": 1, "sphere": 1, "dual": 2, "siamese": 2}.get(rule, c.streams)
 
 
 def declare(name, c, rule):
@@ -30,6 +31,8 @@ def declare(name, c, rule):
         return [(f"{name}.weight", (M, S * C)), (f"{name}.bias", (M,)), (f"{name}.scale", (3,))]
     if rule == "siamese":
         return norm.declare(f"{name}.second_norm", C, c)
+    if rule == "sphere":
+        return [(f"{name}.rate", (C,))]
     if rule in DEPTH and number(name) > 0:
         return declare_query(name, c, rule)
     if rule not in ("hyper", "static"):
@@ -207,7 +210,7 @@ def enter(p, c, rule, x):
         return torch.stack([norm.apply(p, c, "streams.first_norm", x), x], 2)
     if rule in DEPTH:
         return x[:, :, None]
-    return x[:, :, None].expand(-1, -1, count(c, rule), -1) if rule else x
+    return x if rule in ONE else x[:, :, None].expand(-1, -1, count(c, rule), -1)
 
 
 def leave(p, c, rule, h, final_norm):
@@ -219,4 +222,4 @@ def leave(p, c, rule, h, final_norm):
         return final_norm(h[..., 0, :] + norm.apply(p, c, "streams.second_norm", h[..., 1, :]))
     if rule == "dual":
         return h[..., 0, :] + final_norm(h[..., 1, :])
-    return final_norm(h.sum(2) if rule else h)
+    return final_norm(h if rule in ONE else h.sum(2))

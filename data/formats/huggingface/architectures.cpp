@@ -211,6 +211,14 @@ Config with_biases(Config c, const Modules& modules) {
   return c;
 }
 
+// What no format holds, or "".
+std::string part_of_ngpt(const Config& c) {
+  if (c.placement_row->streams == StreamRule::sphere) return "--placement ngpt";
+  if (c.qk_norm == QkNormKind::unit) return "--qk-norm unit";
+  if (c.up_gain) return "--up-gain";
+  return c.logit_gain ? "--logit-gain" : "";
+}
+
 }  // namespace
 
 bool same_model(const Config& a, const Config& b) {
@@ -221,6 +229,9 @@ bool same_model(const Config& a, const Config& b) {
 
 Expressed expressed(const Config& config, const std::vector<Architecture>& rows, const std::string& kind) {
   if (config.fix_norm) throw std::logic_error("a model is exported without_fix_norm()");
+  if (const std::string part = part_of_ngpt(config); !part.empty())
+    throw std::invalid_argument("no " + kind + " has this part of nGPT (" + part +
+                                "): a run directory is the only format for this model");
   if (const StreamRule rule = config.placement_row->streams; rule != StreamRule::single)
     throw std::invalid_argument("no " + kind + " has " +
                                 (is_attnres(rule) ? "attention residuals" : "several residual streams") +
