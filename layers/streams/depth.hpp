@@ -4,7 +4,7 @@
 // finished sums: v[0], the first input of the stack, and v[j], the sum of the outputs of block j. Its last source is x:
 // the sum of its own block so far, or the last finished sum if the branch begins a block.
 //
-//   v, x (N,C) → h (N,C)   k of these sources for each row
+//   v (N,C) for each source, x among them → h (N,C)   each row by itself
 //   forward   key = gain ⊙ v/rms(v)      z = scale·⟨w, key⟩      α = softmax of the row's z      h = Σ α·v
 //   backward  dα = ⟨dh, v⟩      dz = α·(dα − Σ α·dα)      with q = scale·w ⊙ gain, r = 1/rms(v), so that z = r·⟨q, v⟩:
 //             dv += α·dh + dz·r·q − dz·z·r²/C·v

@@ -162,8 +162,8 @@ struct Stack {
     embedding.backward(dy.data(), tokens);
   }
 
-  // d holds the gradient of the mean before the call, and that of the last output after it, as far as it is no finished
-  // sum.
+  // d holds the gradient of the mean before the call. After it, d holds that of the last output, or zeros if the output
+  // is a finished sum, whose gradient pass.sums has.
   void mean_backward(std::vector<Number>& d) {
     std::vector<std::vector<Number>> dv;
     depth_backward(dv, pass.g.depth(t.depth), d.data(), of_mean, sources(), pass.p.depth(t.depth), pass.sizes.N,
