@@ -91,7 +91,7 @@ CLASSES = {
 
 PLACEMENTS = (
     "post pre sandwich deepnorm reordered none glm-deepnorm pre-post mix-ln lns sub-ln layerscale rezero gpas keel b2t "
-    "normformer"
+    "normformer admin"
 ).split()
 NORMS = "layernorm rmsnorm scalenorm batchnorm dyt derf gatednorm".split()
 POSITIONS = "learned sinusoidal rope alibi relative none".split()
@@ -847,7 +847,7 @@ PAIRS_OWN = {
     "pairs-full": f"--position alibi --qk-norm full --head-scale --output-gate elementwise {GQA}",
     "pairs-moe": "--preset t5 --experts 4 --attention-sinks --value-residual learned",
     "pairs-gain": "--placement layerscale --position none --stream-mix", "pairs-rezero": "--placement rezero",
-    "pairs-gpas": "--placement gpas",
+    "pairs-gpas": "--placement gpas", "pairs-admin": "--placement admin --skip-scale 1.5",
     "pairs-sub": "--placement sub-ln --embedding-channels 20 --position sinusoidal --channels 33 --heads 3",
     "pairs-hybrid": "--placement hybridnorm --norm rmsnorm", "pairs-b2t": "--placement b2t --head-transform",
     "pairs-batchnorm": "--norm batchnorm --no-bias", "pairs-normformer": "--placement normformer --no-bias",

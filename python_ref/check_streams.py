@@ -1,6 +1,7 @@
 """Compares mHC of layers/streams.py with DeepseekV4HyperConnection of transformers 5.23 or newer, SiameseNorm with the
 order in which its authors' block computes, attention residuals with their authors' pseudocode and with the model
-Inkling2 of transformers 5.24, and nGPT with PyTorch's normalize and lerp.
+Inkling2 of transformers 5.24, nGPT with PyTorch's normalize and lerp, and Admin with the order in which its authors'
+profiling pass computes.
 
     python python_ref/check_streams.py
 
@@ -254,3 +255,56 @@ results[1] += [matrices["a.o.weight"], matrices["a.q.weight"]]
 worst = max(((a - b).norm() / b.norm()).item() for a, b in zip(*results))
 print(f"nGPT against PyTorch's normalize and lerp: {worst:.1e} relative at worst")
 assert worst < 1e-13
+
+
+# ---- Admin ---------------------------------------------------------------------------------------------------
+
+
+def admin_by_authors(p, x, branches, profiles=False):
+    """TransformerEncoderLayer of LiyuanLucasLiu/Transformer-Clinic, fairseq/modules/transformer_layer.py, for a whole
+    stack. The profiling pass fills the gains of each branch with the ratio so far, and then changes the ratio."""
+    ratio = 1.0
+    for name, F in branches:
+        residual, x = x, F(x)
+        change = p[f"{name}.skip.gain"]
+        if profiles:
+            change.data.fill_(ratio)
+            ratio = ((residual * change).var(correction=0) + x.var(correction=0)).sqrt().item()
+        gain, bias = p[f"{name}.norm_sum.gain"], p[f"{name}.norm_sum.bias"]
+        x = torch.nn.functional.layer_norm(x + residual * change, x.shape[-1:], gain, bias, eps=1e-12)
+    return x
+
+
+def admin_here(p, c, x, branches):
+    for name, F in branches:
+        x = residual.apply(p, c, name, x, F)
+    return x
+
+
+torch.set_default_dtype(torch.float64)
+C, layers = 8, 4
+c = Config.from_options(
+    {"placement": "admin", "layers": layers, "heads": 2, "channels": C, "vocab-size": 5, "norm-eps": 1e-12}
+)
+branches = make_branches(C, layers)
+p = Parameters()
+for name, _ in branches:
+    p[f"{name}.norm_sum.gain"] = torch.ones(C, requires_grad=True)
+    p[f"{name}.norm_sum.bias"] = torch.zeros(C, requires_grad=True)
+    p[f"{name}.skip.gain"] = torch.ones(C, requires_grad=True)
+x = torch.randn(2, 5, C, requires_grad=True)
+admin_by_authors(p, x, branches, profiles=True)
+worst, y, squared = 0.0, x, x.var(correction=0)
+for place, (name, F) in enumerate(branches):
+    if place > 0:  # the square is the variance of the first input and of all branches so far
+        worst = max(worst, (p[f"{name}.skip.gain"].square() / squared - 1).abs().max().item())
+    squared = squared + F(y).var(correction=0)
+    y = residual.apply(p, c, name, y, F)
+print(f"Admin's gains against the sum of variances: {worst:.1e} relative at worst")
+assert worst < 1e-10
+for name in p:  # what training makes of them
+    p[name] = (p[name] + 0.3 * torch.randn(C)).detach().requires_grad_()
+paths = [lambda v: admin_here(p, c, v, branches), lambda v: admin_by_authors(p, v, branches)]
+worst = compare(paths, p, x)
+print(f"Admin against the order of its authors' layer: {worst:.1e} relative at worst")
+assert worst < 1e-12

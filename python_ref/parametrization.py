@@ -60,7 +60,7 @@ def learning_rate(c, name, dims):
         return 1 / m_n(c)
     if is_gate_of_norm(c, name, "up"):
         return 1.0
-    if "norm_sum." in name or name.endswith(("stream_mix.own", "stream_mix.first", "gpas.gate")):
+    if "norm_sum." in name or name.endswith(("stream_mix.own", "stream_mix.first", "gpas.gate", ".skip.gain")):
         return of_size / m_l(c)  # acts on the whole stream in each block
     if c.placement == "attnres-normed" and name.endswith("streams.query"):  # its products have the factor C^-½
         return m_n(c) ** -0.5
@@ -77,7 +77,7 @@ def weight_decay(c, name, dims):
 def epsilon(c, name, dims):
     """As the gradient: 1/m_N in what is as wide as the stream, 1/m_L behind the factor of a branch."""
     part = name.split(".", 2)[2] if name.startswith("block.") else name
-    on_stream = "norm_sum." in part or part.startswith(("stream_mix.", "gpas."))
+    on_stream = "norm_sum." in part or part.startswith(("stream_mix.", "gpas.")) or part.endswith(".skip.gain")
     depth = m_l(c) if part != name and not on_stream else 1.0
     heads = c.heads / c.base_heads if c.parametrization != "sp" else 1.0
     if part.startswith("relative.") or part.endswith((".sinks", "head_scale.gain")):

@@ -712,8 +712,8 @@ MODELS = {
     | ({"mix-fraction": 0.5} if placement == "mix-ln" else {})
     | ({"gated-norm-rank": 3} if kind == "gatednorm" else {})
     for i, placement in enumerate(
-        [p for p, row in residual.PLACEMENTS.items() if row.norms and not row.streams and not row.gpas]
-        + ["mix-ln", "gpas"]
+        [p for p, r in residual.PLACEMENTS.items() if r.norms and not (r.streams or r.gpas or r.skip_gain)]
+        + ["mix-ln", "gpas", "admin"]
     )
     for j, kind in enumerate(("scalenorm", "batchnorm", "dyt", "derf", "gatednorm"))
 } | {
@@ -756,6 +756,7 @@ MODELS = {
         ("completep", "norms", TINY_GPT | {"placement": "pre-post", "norm-sum": "scalenorm"}),
         ("completep", "gpt", TINY_GPT | {"placement": "pre"}),
         ("completep", "gpas", TINY_GPT | {"placement": "gpas", "layers": 3}),
+        ("completep", "admin", TINY_LLAMA | LLAMA_LIKE | {"placement": "admin", "layers": 3, "skip-scale": 0.7}),
         ("completep", "deepnorm", TINY_GPT | {"placement": "deepnorm"}),
         ("completep", "b2t-dyt", TINY_GPT | {"placement": "b2t", "norm": "dyt"}),
         ("completep", "lns-llama", TINY_LLAMA | LLAMA_LIKE | {"placement": "lns", "layers": 3, "stream-mix": True}),
@@ -1255,7 +1256,7 @@ def diagnostics_cases(out):
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
     names += ["b2t-layernorm-gpt", "b2t-rmsnorm-llama", "normformer-layernorm-gpt", "wired-head-scale"]
     names += ["hybridnorm-star-rmsnorm-llama", "wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]
-    names += ["moe-sub-ln-shared", "moe-olmoe", "gpas-layernorm-gpt"]
+    names += ["moe-sub-ln-shared", "moe-olmoe", "gpas-layernorm-gpt", "admin-layernorm-gpt"]
     for name in names + ["wired-gemma2", "wired-all-of-attention"]:
         file = out / "model" / name
         about, c, p = read_model(file)

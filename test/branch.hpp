@@ -31,7 +31,7 @@ inline const float* enter(const BranchSaved& saved, const StreamsScratch& scratc
 inline void leave(const BranchSaved& saved, const StreamsScratch& scratch, float* normed, const float* x,
                   const Branch& p, const StreamRows& rows) {
   const float* o = branch_out(normed, saved, saved.f, p, rows);
-  streams_write(saved.y, saved.before_sum(), scratch, x, o, p.streams, rows);
+  streams_write(saved.y, saved.before_sum(), scratch, branch_skip(saved, x, p, rows), o, p.streams, rows);
   branch_sum(saved, nullptr, p, rows);
 }
 
@@ -47,5 +47,6 @@ inline const float* leave_backward(float* d, float* df, const Branch& g, const S
 inline void enter_backward(float* d, const Branch& g, const StreamsScratch& scratch, float* du, const float* x,
                            const BranchSaved& saved, const Branch& p, const StreamRows& rows) {
   branch_in_backward(du, g, saved.streams.h_or(x), saved, p, rows);
+  if (p.skip_gain.present()) return branch_skip_backward(d, g, du, x, p, rows);
   streams_read_backward(d, g.streams, scratch, du, x, saved.streams, p.streams, rows);
 }

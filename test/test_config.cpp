@@ -49,6 +49,7 @@ TEST_CASE("the table of placements", "[config]") {
         {"layerscale", 1, 0, 0, 0, 1},
         {"rezero", 0, 0, 0, 0, 0},
         {"gpas", 1, 0, 0, 0, 1},
+        {"admin", 0, 0, 0, 1, 0},
         {"keel", 1, 0, 0, 1, 0, 16},  // 2·8
         {"hybridnorm", 0, 0, 0, 1, 1},
         {"hybridnorm-star", 0, 0, 0, 1, 1},
@@ -77,6 +78,7 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK((p.gain == LearnedGain::block) == (p.name == std::string("rezero")));
     CHECK(p.bypass == (p.name == std::string("b2t")));
     CHECK(p.gpas == (p.name == std::string("gpas")));
+    CHECK(p.skip_gain == (p.name == std::string("admin")));
     CHECK(p.init.qk_gain == (p.name == std::string("b2t")));
     CHECK(p.head_scale == (p.name == std::string("normformer")));
   }

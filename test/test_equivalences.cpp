@@ -309,11 +309,12 @@ TEST_CASE("mix-ln is Pre-LN at fraction 0 and Post-LN with a final norm at 1", "
 }
 
 TEST_CASE("a gain of 1 changes nothing", "[equivalence]") {
-  for (const auto& [with, without] : {std::pair{"layerscale", "pre"}, {"rezero", "none"}}) {
+  for (const auto& [with, without] : {std::pair{"layerscale", "pre"}, {"rezero", "none"}, {"admin", "post"}}) {
     Model a = randomized(make_config(with, NormKind::layernorm));
     Model b = randomized(make_config(without, NormKind::layernorm));
     for (const TensorSpec& spec : a.table)
-      if (spec.name.ends_with(".scale.gain")) std::fill_n(&a.weights[spec.offset], spec.size(), 1.f);
+      if (spec.name.ends_with(".scale.gain") || spec.name.ends_with(".skip.gain"))
+        std::fill_n(&a.weights[spec.offset], spec.size(), 1.f);
     check_same_bits(a, b);
   }
 }

@@ -255,10 +255,11 @@ TEST_CASE("config.json says which norms a block has", "[formats]") {
   CHECK(config("pre")["learned_gain"] == "none");
   CHECK(config("normformer")["norms"][0] == json({"in", "out"}));
   CHECK(config("normformer")["ffn_norms"][0] == json({"in", "inner"}));
-  for (const std::string placement : {"pre", "b2t", "normformer", "gpas"}) {
+  for (const std::string placement : {"pre", "b2t", "normformer", "gpas", "admin"}) {
     CHECK(config(placement)["bypass"] == (placement == "b2t"));
     CHECK(config(placement)["head_scale"] == (placement == "normformer"));
     CHECK(config(placement)["gpas"] == (placement == "gpas"));
+    CHECK(config(placement)["skip_gain"] == (placement == "admin"));
   }
   Config sites;
   sites.placement = "sandwich", sites.vocab_size = 11;
@@ -317,9 +318,10 @@ TEST_CASE("no format holds a model with several residual streams, attention resi
   CHECK(f.run("export r --out x --to hf").status == 0);  // it changes training alone
 }
 
-TEST_CASE("formats other than Hugging Face refuse a bypass, scaled heads and GPAS", "[formats]") {
+TEST_CASE("formats other than Hugging Face refuse a bypass, scaled heads, GPAS and Admin", "[formats]") {
   const Corpus f;
-  for (const std::string option : {"--placement b2t", "--placement normformer", "--placement gpas", "--head-scale"}) {
+  for (const std::string option :
+       {"--placement b2t", "--placement normformer", "--placement gpas", "--placement admin", "--head-scale"}) {
     REQUIRE(f.run("train --data stories.txt --steps 1 --out r --force " + option + kSmall).status == 0);
     REQUIRE(f.run("export r --out hf --force --to hf").status == 0);
     check_refused(f, "export r --out x --to llama2c", "has no --");

@@ -38,6 +38,7 @@ TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
                                            {"layerscale", "y = x + λ·attention( N(x) )"},
                                            {"rezero", "y = x + λ·attention( x )"},
                                            {"gpas", "y = γ·( x + attention( N(x) ) )"},
+                                           {"admin", "y = N( ω·x + attention( x ) )"},
                                            {"keel", "y = N( 8·x + attention( N(x) ) )"},
                                            {"hybridnorm", "y = N( x + attention( x ) )"},
                                            {"b2t", "y = N( x + attention( x ) )"},
@@ -76,6 +77,7 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
   CHECK(count(drawing("layerscale"), "[ × λ ]   a gain for each channel") == 2);
   CHECK(count(drawing("rezero"), "[ × λ ]   one gain for all branches of a block") == 2);
   CHECK(count(drawing("gpas"), "[ × γ ]   one learned factor for all branches of a block") == 2);
+  CHECK(count(drawing("admin"), " × ω ") == 2);
   CHECK(count(drawing("ngpt"), "[ α·(f − x) ]   a learned share of the way from x to f, for each channel") == 2);
   CHECK(count(drawing("ngpt"), "[ unit length ]") == 4);
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::unit), "each head's q and k of length 1"));
@@ -118,6 +120,7 @@ TEST_CASE("every form is configured, resumed and recomputed with the same bits, 
                             "--schedule constant --warmup 0 --eval-every 3 --eval-batches 4 --diagnostics 3 --quiet ";
   for (const std::string form :
        {"--placement mix-ln --mix-fraction 0.4", "--placement rezero", "--placement gpas",
+        "--placement admin --skip-scale 1.5 --dropout 0.1",
         "--placement layerscale --layer-scale-init 0.25 --block parallel-shared",
         "--placement sub-ln --block parallel --qk-norm head", "--placement hyper --streams 3",
         "--placement mhc --dropout 0.1", "--placement resi-dual", "--placement attnres --dropout 0.1",

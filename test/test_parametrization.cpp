@@ -333,13 +333,15 @@ TEST_CASE("factors of tensors", "[parametrization]") {
   CHECK(*model.config.attention_scale == Approx(std::sqrt(16.) / 32));  // √D₀/D
 }
 
-TEST_CASE("the gate of GPAS acts on the whole stream", "[parametrization]") {
+TEST_CASE("the gate of GPAS and Admin's gains act on the whole stream", "[parametrization]") {
   Config c = small(Parametrization::completep, 128, 6);  // m = 4, l = 3
-  c.placement = "gpas";
-  const Model model(c);
-  const TensorFactors got = factors_of(model, "block.4.gpas.gate");
-  CHECK(got.rate == Approx(1 / 3.));
-  CHECK(got.epsilon == 1);
+  for (const auto& [placement, tensor, epsilon] :
+       {std::tuple{"gpas", "block.4.gpas.gate", 1.}, {"admin", "block.4.ffn.skip.gain", 1 / 4.}}) {
+    c.placement = placement;
+    const TensorFactors got = factors_of(Model(c), tensor);
+    CHECK(got.rate == Approx(1 / 3.));
+    CHECK(got.epsilon == Approx(epsilon));
+  }
 }
 
 TEST_CASE("factors of ScaleNorm's gain, which starts at the root of the width", "[parametrization]") {

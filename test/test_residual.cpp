@@ -85,9 +85,12 @@ TEST_CASE("a placement declares the norms of its row and no others", "[residual]
       for (const char* part : {".gain", ".bias"})
         if (there) want.push_back(std::string(name) + part);
     if (row.gain != LearnedGain::none) want.push_back(row.gain == LearnedGain::block ? "scale.gain" : "b.scale.gain");
+    if (row.skip_gain) want.emplace_back("b.skip.gain");
     if (row.gpas) want.emplace_back("gpas.gate");
     CHECK((row.gain == LearnedGain::none || !row.norm_out));
     CHECK_FALSE((row.gpas && (row.norm_sum || row.streams != StreamRule::single)));
+    const bool adds_alone = row.norm_sum && !row.bypass && row.streams == StreamRule::single;
+    CHECK((adds_alone || !row.skip_gain));
     CHECK((row.in_scale(kLayer) == 1 || row.norm_in));
     CHECK((row.first_write(kLayer) == 1 || row.streams == StreamRule::siamese));
     CHECK_FALSE((mixes(row.streams) && (row.norm_out || row.norm_sum || row.gain != LearnedGain::none)));

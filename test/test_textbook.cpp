@@ -350,6 +350,24 @@ TEST_CASE("textbook GPAS is certified", "[textbook]") {
   }
 }
 
+TEST_CASE("textbook skip gain is certified", "[textbook]") {
+  const size_t N = 3, C = 7;
+  Tensors<double> in = {random_doubles(N * C, 1), random_doubles(C, 2, 1, .3f)};
+  const Doubles dy = random_doubles(N * C, 9);
+  Tensors<double> g = {Doubles(N * C), Doubles(C)};
+  const auto pass = [&](auto& of_gain, auto& t) {
+    using Number = number_of<decltype(t)>;
+    static const Neighbors<Number> F{N, C};
+    return textbook::SkipGain<Number, const Neighbors<Number>>{F, {t[1].data()}, {of_gain.data()}, 1.7, .6, N, C};
+  };
+  pass(g[1], in).backward(g[0].data(), dy.data(), in[0].data());
+  certify("skip gain", in, g, dy, [&](auto& t) {
+    std::vector<Complex> f(N * C), unused(C);
+    pass(unused, t).forward(f.data(), t[0].data());
+    return f;
+  });
+}
+
 TEST_CASE("textbook parallel branches are certified with two norms and with a shared one", "[textbook]") {
   const size_t N = 3, C = 7;
   for (const bool shared : {false, true}) {

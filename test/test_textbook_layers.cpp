@@ -255,10 +255,11 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
       };
       const auto [p, table] = declare(weights);
       const Branch g = declare(gradients).first;
-      Tensors<double> in(9), want_g(9);
+      Tensors<double> in(10), want_g(10);
       in[0] = random_doubles(N * C, 1), want_g[0] = Doubles(N * C);
       const std::vector<bool> there = {row.norm_in,  row.norm_in,  row.norm_out,                  row.norm_out,
-                                       row.norm_sum, row.norm_sum, row.gain != LearnedGain::none, row.gpas};
+                                       row.norm_sum, row.norm_sum, row.gain != LearnedGain::none, row.gpas,
+                                       row.skip_gain};
       for (size_t i = 0, t = 0; i < there.size(); ++i) {
         if (!there[i]) continue;
         const size_t size = table[t].size();
@@ -285,14 +286,22 @@ TEST_CASE("residual branch agrees with the textbook for every placement", "[resi
            tg = branch_of(row, want_g, kind == NormKind::layernorm);
       tp.skip = p.streams.skip, tp.in_scale = p.in_scale;
       const textbook::Gpas<double> gate{row.gpas ? in[8].data() : nullptr}, dgate{want_g[8].data()};
-      textbook::branch_forward(want.data(), textbook_saved, in[0].data(), tp, Neighbors<double>{N, C}, {N, C});
+      const Neighbors<double> plain{N, C};
+      textbook::SkipGain<double, const Neighbors<double>> gained{
+          plain, {in[9].data()}, {want_g[9].data()}, tp.skip, tp.out_scale, N, C};
+      if (row.skip_gain) tp.skip = 0;
+      const auto with_sublayer = [&](auto pass) { return row.skip_gain ? pass(gained) : pass(plain); };
+      with_sublayer([&](auto& f) {
+        textbook::branch_forward(want.data(), textbook_saved, in[0].data(), tp, f, {N, C});
+      });
       textbook::gpas_forward(want.data(), textbook_saved.s.data(), gate, N, C);
       check_close(name + "y", y, want, kTolerance);
 
       std::vector<float> d = random_floats(N * C, 9), scratch = garbage(N * C), du = garbage(N * C);
       textbook::gpas_backward(dgate, widen(d).data(), textbook_saved.s.data(), gate, N, C);
-      textbook::branch_backward(want_g[0].data(), tg, widen(d).data(), in[0].data(), textbook_saved, tp,
-                                Neighbors<double>{N, C}, {N, C});
+      with_sublayer([&](auto& f) {
+        textbook::branch_backward(want_g[0].data(), tg, widen(d).data(), in[0].data(), textbook_saved, tp, f, {N, C});
+      });
       const float* df = leave_backward(d.data(), scratch.data(), g, {}, x.data(), saved, p, {N, C});
       F.backward(du.data(), df, u);
       enter_backward(d.data(), g, {}, du.data(), x.data(), saved, p, {N, C});

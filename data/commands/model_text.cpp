@@ -79,7 +79,7 @@ std::string branch_formula(const Config& c, const Placement& row, const std::str
 // "y = rmsnorm( 1.86·x + attention(x) )". If `bypass`, the sum also has the block's input b.
 std::string formula(const Config& c, const Placement& row, const std::string& added, bool bypass = false) {
   if (row.streams == StreamRule::sphere) return "y = unit( x + α·( unit( " + added + " ) − x ) )";
-  const std::string x = mixes(row.streams) ? "A·x" : "x";
+  const std::string x = mixes(row.streams) ? "A·x" : row.skip_gain ? "ω·x" : "x";
   const std::string skip = (*c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x) + (bypass ? " + b" : "");
   const std::string sum = skip + " + " + (row.streams == StreamRule::siamese ? "w·" : "") + added;
   const std::string scaled = row.gpas ? "γ·( " + sum + " )" : sum;
@@ -212,6 +212,7 @@ std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
 std::string skip_text(const Config& c, const Placement& row) {
   const std::string scale = *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale);
   if (mixes(row.streams)) return scale.empty() ? "× A" : scale + "·A";
+  if (row.skip_gain) return scale.empty() ? "× ω" : scale + "·ω";
   if (!is_attnres(row.streams)) return scale;
   return c.residual_block == 1 ? "× 0" : "in blocks";
 }

@@ -24,7 +24,7 @@ void add_parts(ordered_json& parts, const Config& c, int layer, const std::strin
   if (row.norm_out) add_norm("norm_out");
   if (row.gain != LearnedGain::none) add(".scale", "gain", "λ");
   if (row.streams == StreamRule::sphere) add(".streams", "gain", "α");
-  add(".sum", "sum", "+");
+  add(".sum", "sum", row.skip_gain ? "ω·x +" : "+");
   parts.back()["skip"] = *c.skip_scale;
   if (row.norm_sum) add_norm("norm_sum");
   if (row.gpas) add(".gpas", "gain", "γ");

@@ -23,7 +23,8 @@ const kMarks = { vanished: "▽", exploded: "△" };
 
 function partBox(model, statistics, layer, part) {
   const { state, note } = judge(model, statistics, layer, part);
-  const skip = part.kind === "sum" && part.skip !== 1 ? `${+part.skip.toPrecision(3)}·x +` : part.text;
+  const skip = part.kind === "sum" && part.skip !== 1
+    ? `${+part.skip.toPrecision(3)}·${part.text === "+" ? "x +" : part.text}` : part.text;
   return html`<span class="part ${part.kind} ${state}" title="${part.part}: ${note || "no tensor of its own"}">${skip}${
     state ? html`<i>${kMarks[state]}</i>` : ""}</span>`;
 }

@@ -36,7 +36,9 @@ bool is_input(const TensorSpec& spec) {
   return (is_embedding(spec) && !is_part(spec, "relative.")) || is_gate_of_norm(spec, "up");
 }
 bool acts_on_stream(const TensorSpec& spec) {
-  return is_part(spec, "norm_sum.") || is_part(spec, "stream_mix.") || is_part(spec, "gpas.");
+  for (const char* part : {"norm_sum.", "stream_mix.", "gpas.", ".skip."})
+    if (is_part(spec, part)) return true;
+  return false;
 }
 
 // The first row that holds counts.

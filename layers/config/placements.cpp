@@ -158,6 +158,10 @@ const std::vector<Placement>& placements() {
       // one for each layer. They draw all matrices from a normal of .02.
       {.name = "gpas", .source = "GPAS (Chen et al. 2025, arXiv 2506.22049)",
        .norm_in = true, .final_norm = true, .init = kFlat, .gpas = true, .depth = DepthRule::sum},
+      // The authors' matrices are fairseq's: Xavier's, times 1/√2 in q, k and v. Here all are Xavier's. Their embedding
+      // has mean squares near 1, as with --embedding-scale or --embedding-norm here.
+      {.name = "admin", .source = "Admin (Liu et al. 2020, arXiv 2004.08249)",
+       .norm_sum = true, .init = kXavier, .skip_gain = true, .depth = DepthRule::sphere},
   };
   return rows;
 }

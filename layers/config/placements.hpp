@@ -86,6 +86,7 @@ struct Placement {
   bool head_scale = false;                  // default of the option
   bool bypass = false;  // adds the block's input to the sum of the feed-forward branch
   bool gpas = false;  // a learned factor on the stream after each branch; otherwise norm_sum may be set
+  bool skip_gain = false;  // a learned gain on the skip path, which starts as a forward pass says; needs norm_sum
   bool one_stack = false;  // its authors do not define it for an encoder and a decoder
   DepthRule depth = DepthRule::none;
 };

@@ -34,7 +34,7 @@ enum class Role {
   norm_gain,    //
   norm_scalar,  // alpha and shift of DyT and Derf
   norm_gate,    // down and up of GatedNorm
-  gain,         // LayerScale's and ReZero's λ
+  gain,         // LayerScale's and ReZero's λ, Admin's ω
   mix,          // the two factors of a learned sum (residual/mix.hpp), the gate of GPAS
   qk,           // queries and keys; the joined activations q|k|v; the output gate
   v,            //

@@ -135,7 +135,8 @@ void leave(const Saved& saved, const float* x, const float* u, const float* b, c
   sublayer_out(f, saved, m, p, c);
   dropout_apply(f, c.dropout, c.layer, Sublayer::kDropout, c.B, c.T, c.config.channels);
   const float* o = branch_out(c.scratch.normed, saved, f, p, c.rows());
-  streams_write(saved.y, saved.before_sum(), c.scratch.streams, x, o, p.streams, c.rows());
+  const float* skipped = branch_skip(saved, x, p, c.rows());
+  streams_write(saved.y, saved.before_sum(), c.scratch.streams, skipped, o, p.streams, c.rows());
   branch_sum(saved, b, p, c.rows());
 }
 
@@ -200,6 +201,7 @@ template <class Sublayer>
 void enter_backward(float* d, const Sublayer& g, float* du, const float* x, const BranchSaved& saved, const Sublayer& p,
                     const BlockContext& c) {
   branch_in_backward(du, g, saved.streams.h_or(x), saved, p, c.rows());  // u = branch_in(h)
+  if (p.skip_gain.present()) return branch_skip_backward(d, g, du, x, p, c.rows());
   streams_read_backward(d, g.streams, c.scratch.streams, du, x, saved.streams, p.streams, c.rows());
 }
 

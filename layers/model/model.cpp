@@ -16,6 +16,7 @@
 #include "layers/kernels/random.hpp"
 #include "layers/kernels/reductions.hpp"
 #include "normed_weights.hpp"
+#include "profile.hpp"
 
 // ---- tensors ---------------------------------------------------------------------------------------------
 
@@ -183,6 +184,7 @@ Model without_fix_norm(Model model) {
 void initialize(Model& model, uint64_t seed) {
   initialize(model, seed, model.table);
   normalize_weights(model.weights.get(), model.table, model.config);
+  initialize_skip_gains(model, seed);
 }
 
 void initialize(Model& model, uint64_t seed, const std::vector<TensorSpec>& tensors) {
@@ -351,9 +353,9 @@ void embed(const StackPass& s, const int* tokens, int N) {
   if (s.a.token) linear_forward(s.a.embedded, s.a.token, s.model.p.project_in, {N, E, C});
 }
 
-// Runs a stack and returns the end of its stream (N,C).
-const float* run_stack(const StackPass& s, const int* tokens, BlockContext context, const ModelCache* cache = nullptr,
-                       int first = 0) {
+// Runs a stack, its blocks by `run`, and returns the end of its stream (N,C).
+const float* run_stack(const StackPass& s, const int* tokens, BlockContext context, const RunBlock& run = block_forward,
+                       const ModelCache* cache = nullptr, int first = 0) {
   const StackActivations& a = s.a;
   const int B = context.B, T = context.T, N = B * T, C = s.config.channels, past = cache ? cache->past : 0;
 
@@ -370,7 +372,7 @@ const float* run_stack(const StackPass& s, const int* tokens, BlockContext conte
   for (int l = 0; l < s.layers(); ++l) {
     context.layer = l;
     if (cache) context.cache = cache->of_layer(s.config, l, first);
-    block_forward(a.blocks[l], s.input_of(l), s.p.blocks[l], context);
+    run(a.blocks[l], s.input_of(l), s.p.blocks[l], context);
   }
   return streams_end(a.end, s.input_of(s.layers()), s.p, rows);
 }
@@ -381,9 +383,10 @@ void require_encoder_input(const Config& config, const EncoderInput& input) {
 }
 
 // Runs the encoder.
-Memory run_encoder(const Model& model, const Activations& a, const EncoderInput& input, const BlockContext& context) {
-  return {.x = run_stack(encoder_of(model, a), input.tokens, context), .dx = a.encoder.d, .rows = context.B * input.T,
-          .T = input.T, .from = input.from, .to = input.to};
+Memory run_encoder(const Model& model, const Activations& a, const EncoderInput& input, const BlockContext& context,
+                   const RunBlock& run = block_forward) {
+  return {.x = run_stack(encoder_of(model, a), input.tokens, context, run), .dx = a.encoder.d,
+          .rows = context.B * input.T, .T = input.T, .from = input.from, .to = input.to};
 }
 
 // The same without dropout, for B rows.
@@ -445,6 +448,17 @@ const float* model_features(const Model& model, const Activations& a, const Batc
   BlockContext context = block_context(decoder_of(model, a), batch, {});
   if (model.config.crosses()) context.memory = run_encoder(model, a, batch.encoder, batch.B);
   return run_stack(decoder_of(model, a), batch.tokens, context);
+}
+
+void forward_blocks(const Model& model, const Activations& a, const Batch& batch, const Dropout& dropout,
+                    const RunBlock& run) {
+  require_encoder_input(model.config, batch.encoder);
+  const StackPass decoder = decoder_of(model, a), encoder = encoder_of(model, a);
+  BlockContext context = block_context(decoder, batch, dropout);
+  BlockContext of_source = block_context(encoder, batch_of(batch.encoder, batch.B), of_encoder(dropout));
+  context.training = of_source.training = true;
+  if (model.config.crosses()) context.memory = run_encoder(model, a, batch.encoder, of_source, run);
+  run_stack(decoder, batch.tokens, context, run);
 }
 
 void batch_logits(float* logits, const Model& model, const Activations& a, const Batch& batch) {
@@ -627,7 +641,7 @@ void model_logits(float* logits, const Model& model, const Activations& a, const
   std::vector<int> from, to;
   if (model.config.crosses() && cache.sources.empty()) throw std::logic_error("the decoder has no source to read");
   if (model.config.crosses()) context.memory = memory_of(cache, B, T, first, from, to, model.config.channels);
-  const float* h = head_input(model, a, run_stack(s, tokens, context, &cache, first), B * T);
+  const float* h = head_input(model, a, run_stack(s, tokens, context, block_forward, &cache, first), B * T);
   const Head head = head_of(model, a);
   const int together = T == 1 ? B : 1;  // the last rows of longer pieces are not contiguous
   for (int b = 0; b < B; b += together)

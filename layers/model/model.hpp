@@ -3,6 +3,7 @@
 // what an encoder makes of another text: embedding → its blocks → its final norm.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "block.hpp"
@@ -72,7 +73,8 @@ Model merged(Model model);
 // Returns the model without Config::fix_norm: its rows have length 1, as what they computed before, until they train.
 Model without_fix_norm(Model model);
 
-// Draws every tensor from (seed, its name), so that adding a tensor does not change the others.
+// Draws every tensor from (seed, its name), so that adding a tensor does not change the others. The gains on skip paths
+// then follow from a forward pass (profile.hpp).
 void initialize(Model& model, uint64_t seed);
 
 // Draws these tensors of its table only.
@@ -143,6 +145,15 @@ void batch_logits(float* logits, const Model& model, const Activations& activati
 // Returns the end of the stream (N,C), a part of the activations, which the head reads.
 const float* model_features(const Model& model, const Activations& activations, const Batch& batch);
 
+// Runs a block in the forward pass, as block_forward does.
+using RunBlock =
+    std::function<void(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& context)>;
+
+// Computes the blocks' outputs as in a training step, those of an encoder first, and calls `run` for each block. Changes
+// no statistics.
+void forward_blocks(const Model& model, const Activations& activations, const Batch& batch, const Dropout& dropout,
+                    const RunBlock& run);
+
 // Returns another dropout for the encoder, whose layers are counted like the decoder's.
 Dropout of_encoder(Dropout dropout);
 
@@ -172,7 +183,8 @@ struct LossScale {
 };
 
 // Returns the same sum and adds its gradients: model.gradients += d(sum of all losses, times their scale). Only this
-// function applies dropout, normalizes BatchNorm by the batch, and updates its running statistics.
+// function and forward_blocks() apply dropout and normalize BatchNorm by the batch. Only this one updates its running
+// statistics.
 double model_loss_and_gradients(Model& model, const Activations& activations, const Batch& batch, LossScale scale,
                                 const Dropout& dropout, Observer* observer = nullptr);
 

@@ -24,6 +24,7 @@ void declare_branch_out(Branch& branch, Layout& layout, const Config& config, co
   if (row.norm_sum) branch.norm_sum = declare_norm(layout, config, name + ".norm_sum", C);
   if (row.gain == LearnedGain::channel)
     branch.gain = declare_gain(layout, name + ".scale", C, static_cast<float>(*config.layer_scale_init));
+  if (row.skip_gain) branch.skip_gain = declare_gain(layout, name + ".skip", C, 1);
 }
 
 void declare_shared(std::initializer_list<Branch*> branches, Layout& layout, const Config& config, int layer) {
@@ -98,6 +99,10 @@ const float* branch_out(float* normed, const BranchSaved& saved, float* f, const
   return o;
 }
 
+const float* branch_skip(const BranchSaved& saved, const float* x, const Branch& p, const StreamRows& rows) {
+  return gain_forward(saved.before_sum(), x, p.skip_gain, rows.N, rows.C);
+}
+
 void branch_sum(const BranchSaved& saved, const float* b, const Branch& p, const StreamRows& rows) {
   const auto [N, C, training] = rows;
   float* s = saved.before_sum();
@@ -130,6 +135,13 @@ const float* branch_out_backward(float* df, const Branch& g, const float* d, con
 void branch_inner_backward(float* d, const Branch& g, const float* h, const BranchSaved& saved, const Branch& p, int N,
                            int width) {
   norm_backward(d, g.norm_inner, d, h, saved.inner, p.norm_inner, N, width);  // m = norm_inner(h)
+}
+
+void branch_skip_backward(float* d, const Branch& g, const float* dh, const float* x, const Branch& p,
+                          const StreamRows& rows) {
+  scale_rows(d, p.streams.skip, rows.N, rows.C);                          // s = skip·ω ⊙ x + o
+  gain_backward(d, g.skip_gain, d, x, p.skip_gain, rows.N, rows.C);  // s = skip·ω ⊙ x + o
+  scaled_add(d, 1, d, dh, rows.N, rows.C);                                // x is also what the branch reads
 }
 
 void branch_in_backward(float* d, const Branch& g, const float* h, const BranchSaved& saved, const Branch& p,

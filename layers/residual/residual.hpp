@@ -27,6 +27,10 @@
 //
 //   s = skip·x + out_scale·norm_out(f) + b          db = ds
 //
+// With a learned gain ω on the skip path (Admin, Liu et al. 2020, arXiv 2004.08249), which needs norm_sum:
+//
+//   s = skip·ω ⊙ x + o                              dω += skip·Σₙ ds ⊙ x      dx = skip·ω ⊙ ds + dh
+//
 // With GPAS, a learned factor takes the place of norm_sum. The gradient passes it unchanged (gpas.hpp):
 //
 //   y = (1 − SiLU(g))·s                             ds = dy
@@ -45,6 +49,7 @@
 struct Branch {
   Norm norm_in, norm_inner, norm_out, norm_sum;
   Gain gain;        // λ
+  Gain skip_gain;   // ω
   Gpas gpas;        // g
   Streams streams;  // skip, and how several streams are mixed; the functions below do not use it
   float in_scale = 1, branch_scale = 1;
@@ -95,6 +100,8 @@ const float* branch_in(const BranchSaved& saved, const float* h, const Branch& p
 const float* branch_inner(const BranchSaved& saved, const float* h, const Branch& p, int N, int width, bool training);
 // Returns f itself, or `normed` (N,C) if the branch has a norm_out or a gain; out_scale multiplies what it returns.
 const float* branch_out(float* normed, const BranchSaved& saved, float* f, const Branch& p, const StreamRows& rows);
+// Returns what streams_write multiplies by skip: x, or ω ⊙ x, which it writes to before_sum().
+const float* branch_skip(const BranchSaved& saved, const float* x, const Branch& p, const StreamRows& rows);
 // Reads before_sum(), to which a bypass adds b (N,C) first.
 void branch_sum(const BranchSaved& saved, const float* b, const Branch& p, const StreamRows& rows);
 
@@ -107,6 +114,9 @@ const float* branch_out_backward(float* df, const Branch& g, const float* d, con
 // d holds dm before the call and the gradient of h after it.
 void branch_inner_backward(float* d, const Branch& g, const float* h, const BranchSaved& saved, const Branch& p, int N,
                            int width);
+// For a branch with ω, in place of streams_read_backward. d holds ds before the call and dx after it.
+void branch_skip_backward(float* d, const Branch& g, const float* dh, const float* x, const Branch& p,
+                          const StreamRows& rows);
 // d holds du before the call and dh after it.
 void branch_in_backward(float* d, const Branch& g, const float* h, const BranchSaved& saved, const Branch& p,
                         const StreamRows& rows);

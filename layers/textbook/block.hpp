@@ -40,6 +40,7 @@ struct Parameters {
   }
   Gain<Number> gain(const ::Gain& g) { return {at(g.weight), g.single, g.factor}; }
   EigenRate<Number> rate(const ::Streams& s) { return {at(s.rate), s.rate_factor}; }
+  Gain<Number> skip_gain(const ::Branch& b) { return gain(b.skip_gain); }
   Gpas<Number> gpas(const ::Gpas& g) { return {at(g.gate)}; }
   Mix<Number> mix(const ::Mix& m) { return {at(m.own), at(m.first), m.constant}; }
   Streams<Number> streams(const ::Streams& s) {
@@ -655,6 +656,10 @@ struct Block {
   void one_forward(Number* y, BranchSaved<Number>& of_branch, StreamsSaved<Number>& of_streams, const Number* x,
                    const ::Branch& t, F& f) {
     const Branch<Number> p = pass.p.branch(t);
+    if (t.skip_gain.present()) {
+      SkipGain<Number, F> with_skip = skip_gain_of(t, f);
+      return branch_forward(y, of_branch, x, sum_alone(p), with_skip, rows);
+    }
     if (t.streams.rule == StreamRule::single) {
       branch_forward(y, of_branch, x, p, f, rows);
       return gpas_forward(y, of_branch.s.data(), pass.p.gpas(t.gpas), N, C);
@@ -674,6 +679,10 @@ struct Block {
   void one_backward(Number* dx, const Number* dy, const Number* x, BranchSaved<Number>& of_branch,
                     StreamsSaved<Number>& of_streams, const ::Branch& t, F& f) {
     const Branch<Number> p = pass.p.branch(t), g = pass.g.branch(t);
+    if (t.skip_gain.present()) {
+      SkipGain<Number, F> with_skip = skip_gain_of(t, f);
+      return branch_backward(dx, g, dy, x, of_branch, sum_alone(p), with_skip, rows);
+    }
     if (t.streams.rule == StreamRule::single) {
       gpas_backward(pass.g.gpas(t.gpas), dy, of_branch.s.data(), pass.p.gpas(t.gpas), N, C);
       return branch_backward(dx, g, dy, x, of_branch, p, f, rows);
@@ -689,6 +698,17 @@ struct Block {
       return depth_branch_backward(dx, dy, of_streams.depth, of_streams.h, x, depth_of(t), branch, rows);
     }
     streams_backward(dx, {g, pass.g.streams(t.streams)}, dy, x, of_streams, {p, pass.p.streams(t.streams)}, f, rows);
+  }
+
+  // The parts of a branch with ω: its sublayer, and the norm after it.
+  template <class F>
+  SkipGain<Number, F> skip_gain_of(const ::Branch& t, F& f) {
+    return {f, pass.p.skip_gain(t), pass.g.skip_gain(t), t.streams.skip, t.out_scale(), N, C};
+  }
+  static Branch<Number> sum_alone(Branch<Number> p) {
+    p.skip = 0;
+    p.out_scale = 1;
+    return p;
   }
 
   // The place of a branch among all, and its query.

@@ -66,6 +66,36 @@ void gpas_backward(const Gpas<Number>& g, const Number* dy, const Number* s, con
   for (size_t i = 0; i < N * C; ++i) *g.gate -= slope * dy[i] * s[i];  // y = s − SiLU(g)·stop_gradient(s)
 }
 
+// ---- skip gain -----------------------------------------------------------------------------------------------
+
+// SkipGain: the gain ω on the skip path (Admin), as a part of the sublayer. With it the skip path of the branch has the
+// factor 0, and out_scale is 1. p holds ω, g its gradient. u is x, because the branch has no norm_in.
+//   x, u, f (N,C)   ω (C)
+//   forward   f  = out_scale·F(u) + skip·ω ⊙ u
+//   backward  du = F'(out_scale·df) + skip·ω ⊙ df      dω += skip·Σₙ df ⊙ u
+
+template <class Number, class Function>
+struct SkipGain {
+  Function& F;
+  Gain<Number> p, g;
+  Number skip, out_scale;
+  size_t N, C;
+
+  void forward(Number* f, const Number* u) {
+    F.forward(f, u);
+    for (size_t i = 0; i < N * C; ++i) f[i] = out_scale * f[i] + skip * p.weight[i % C] * u[i];
+  }
+  void backward(Number* du, const Number* df, const Number* u) {
+    std::vector<Number> scaled(N * C);
+    for (size_t i = 0; i < N * C; ++i) scaled[i] = out_scale * df[i];  // f = out_scale·F(u) + ...
+    F.backward(du, scaled.data(), u);                                  // f = out_scale·F(u) + ...
+    for (size_t i = 0; i < N * C; ++i) {
+      g.weight[i % C] += skip * df[i] * u[i];   // f = ... + skip·ω ⊙ u
+      du[i] += skip * p.weight[i % C] * df[i];  // f = ... + skip·ω ⊙ u
+    }
+  }
+};
+
 // ---- mix -----------------------------------------------------------------------------------------------------
 
 // Mix: a weighted sum of two inputs. It holds the factors a and b, or their gradients. If they are null, both factors

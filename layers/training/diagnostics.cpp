@@ -208,7 +208,7 @@ void PassStatistics::norm(int layer, const std::string& name, const Distribution
   add(layer, name, "kurtosis_after", after.kurtosis);
 }
 
-// y = norm_sum(s), s = skip·base + norm_out(f) or + λ ⊙ f, f = W_out·norm_inner(h), h = F(in_scale·norm_in(x)).
+// y = norm_sum(s), s = skip·ω ⊙ base + norm_out(f) or + λ ⊙ f, f = W_out·norm_inner(h), h = F(in_scale·norm_in(x)).
 // base is x, except in the second branch of a parallel block, which is added to the first branch's output. A bypass
 // adds the block's input to s.
 void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const Branch& p) {
@@ -216,10 +216,12 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
   const float* s = saved.before_sum();
   const bool mixes = p.streams.mixes();
   const Distribution in = distribution_of(saved.streams.h_or(v.x), n);
+  std::vector<float> on_skip_path(p.skip_gain.present() ? n : 0);  // ω ⊙ base
+  const float* skipped = gain_forward(on_skip_path.data(), v.base, p.skip_gain, v.N, config().channels);
   Distribution added;
   if (p.gain.present()) added = distribution(n, gained(saved.f, p.gain, n / v.N));
   else if (mixes) added = distribution_of(saved.f, n);
-  else added = distribution(n, difference(s, p.streams.skip, v.base, v.bypass));
+  else added = distribution(n, difference(s, p.streams.skip, skipped, v.bypass));
   const double written = added.rms / static_cast<double>(p.streams.first_write);
   if (p.norm_in.present()) {
     Distribution after = distribution_of(saved.u, n);
@@ -233,8 +235,9 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
   }
   if (p.norm_out.present()) norm(v.layer, v.name + ".norm_out", distribution_of(saved.f, n), added);
   if (p.norm_sum.present()) norm(v.layer, v.name + ".norm_sum", distribution_of(s, n), distribution_of(saved.y, n));
-  const double skipped = static_cast<double>(*config().skip_scale) * in.rms;
-  add(v.layer, v.name, "branch_ratio", skipped > 0 ? written / skipped : NAN);
+  const Distribution on_path = p.skip_gain.present() ? distribution_of(skipped, n) : in;
+  const double past = static_cast<double>(*config().skip_scale) * on_path.rms;
+  add(v.layer, v.name, "branch_ratio", past > 0 ? written / past : NAN);
   if (mixes) mixing(v, saved, p);
   if (p.streams.rule == StreamRule::siamese)  // h = x[0] + norm(x[1])
     norm(v.layer, v.name + ".streams.second_norm", distribution_of(v.x + n, n),

@@ -13,11 +13,11 @@
 //   stream.0, ...   the same for each stream, if there are several
 //   a norm          rms_before, max_before, kurtosis_before: the same for its input; ..._after: for its output
 //                   gain_mean, gain_min, gain_max, gain_rms: of 1 + w if the gain has a unit offset; of LayerScale's
-//                   and ReZero's gains too (part ...scale)
+//                   and ReZero's gains too (part ...scale), and of Admin's ω (part ...skip)
 //                   alpha, shift   of DyT and Derf
 //   gpas            gate           g of GPAS
-//   attention, ffn  branch_ratio   rms(what the branch adds) / rms(skip·x); for mixed streams and SiameseNorm
-//                                  rms(f) / rms(skip·h), h what the branch reads
+//   attention, ffn  branch_ratio   rms(what the branch adds) / rms(skip·x), or rms(skip·ω ⊙ x) under Admin; for mixed
+//                                  streams and SiameseNorm rms(f) / rms(skip·h), h what the branch reads
 //   ... .streams    carry_in, carry_out: mean over tokens of the largest Σ |carry| into a stream, and out of one: the
 //                                  gains of mHC's fig. 3 (Xie et al. 2025, arXiv 2512.24880)
 //   attention       entropy        mean over rows and heads of −Σⱼ P[t,j] log P[t,j] / log t, t ≥ 2 the number of keys

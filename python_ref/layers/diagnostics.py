@@ -12,7 +12,7 @@ import torch
 from layers import attention, block, model, moe, norm, residual, streams
 
 
-WITHOUT_OFFSET = ".scale.gain", ".head_scale.gain", ".qk.gain", ".hidden.gain", ".logits.gain"
+WITHOUT_OFFSET = ".scale.gain", ".head_scale.gain", ".qk.gain", ".hidden.gain", ".logits.gain", ".skip.gain"
 
 
 def distribution(x):
@@ -97,7 +97,8 @@ def look_inside(p, c, tokens, targets):
                 added = y - x
             elif rule:
                 x = x[..., 0, :] if rule == "dual" else norms_in[f"{name}.norm_in"]
-            rms = added.square().mean().sqrt() / (c.skip_scale * x).square().mean().sqrt()
+            skipped = c.skip_scale * p.get(f"{name}.skip.gain", 1) * x
+            rms = added.square().mean().sqrt() / skipped.square().mean().sqrt()
             see(name, {"branch_ratio": rms.item()})
             return y
 

@@ -56,6 +56,7 @@ class Placement:
     gain: Optional[str] = None  # per "channel" of each branch, or one per "block"
     matrices: Callable = lambda depths: 1.0  # initial factor of v, o and the feed-forward matrices
     gpas: bool = False  # a learned factor on the stream after each branch, one per block
+    skip_gain: bool = False  # a learned gain on the skip path
     # several: "hyper" | "static" | "mhc" | "dual" | "siamese" | "depth" | "depth-normed"; one, on the "sphere"
     streams: str = ""
 
@@ -152,6 +153,8 @@ PLACEMENTS = {
     "siamese": Placement(("norm_in", "norm_sum"), None, True, streams="siamese"),
     "attnres": Placement(("norm_in",), None, True, streams="depth"),
     "attnres-normed": Placement(("norm_in",), None, True, streams="depth-normed"),
+    # Liu et al. 2020 (Admin), arXiv 2004.08249, §4: x_i = LN(b_i), b_i = ω_i ⊙ x_{i−1} + f_i(x_{i−1}). See `apply`.
+    "admin": Placement(("norm_sum",), None, False, skip_gain=True),
 }
 ALIASES = {"post-ln": "post", "pre-ln": "pre", "peri": "sandwich", "olmo2": "reordered"}
 
@@ -193,6 +196,7 @@ def declare(name, c, branch_rows, enters=True):
     before = mixing + norm_rows(name, c, "norm_in") if enters else []
     behind = norm_rows(name, c, "norm_out") + norm_rows(name, c, "norm_sum")
     gain = [(f"{name}.scale.gain", (c.channels,))] if at(c, name).gain == "channel" else []
+    gain += [(f"{name}.skip.gain", (c.channels,))] * at(c, name).skip_gain
     return before + branch_rows + behind + gain
 
 
@@ -228,6 +232,18 @@ def scale_stream(p, name, s):
     return y
 
 
+def gained(p, weight, z):
+    """z times a learned gain, which has a number for each channel or one for all"""
+    y = p[weight] * z
+
+    def terms(dy):
+        dgain = (dy * z.detach()).abs().sum((0, 1))
+        return [(weight, dgain if p[weight].numel() > 1 else dgain.sum(0, keepdim=True))]
+
+    p.watch(y, terms)
+    return y
+
+
 def apply(p, c, name, x, branch, bottom=None):
     """`bottom`, the input of the block, joins the sum under b2t. The branch scale multiplies what the branch adds, and
     so does the factor of a warm-up."""
@@ -247,16 +263,10 @@ def apply(p, c, name, x, branch, bottom=None):
         return scaled(part, norm.apply(p, c, f"{name}.{part}", z))
 
     def g(z):
-        weight = gain_name(c, name)
-        y = p[weight] * z
+        return scaled("gain", gained(p, gain_name(c, name), z))
 
-        def terms(dy):
-            dgain = (dy * z.detach()).abs().sum((0, 1))
-            return [(weight, dgain if p[weight].numel() > 1 else dgain.sum(0, keepdim=True))]
-
-        p.watch(y, terms)
-        return scaled("gain", y)
-
+    if placement.skip_gain:
+        return n("norm_sum", c.skip_scale * gained(p, f"{name}.skip.gain", x) + F(x))
     rule = placement.streams
     if rule == "sphere":
         return ngpt.step(p, c, f"{name}.streams", x, F)

@@ -105,6 +105,7 @@ void write_stack(json& file, const Config& c) {
   file["learned_gain"] = name_of_gain(c.placement_row->gain);
   file["bypass"] = c.placement_row->bypass;
   file["gpas"] = c.placement_row->gpas;
+  file["skip_gain"] = c.placement_row->skip_gain;
   file["norms"] = file["ffn_norms"] = file["in_scales"] = file["windows"] = json::array();
   for (int l = 0; l < c.n_layer; ++l) {
     const Placement& row = placement_at(c, l, "attention");

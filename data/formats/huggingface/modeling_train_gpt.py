@@ -106,7 +106,7 @@ class Gpas(nn.Module):
 class Branch(nn.Module):
     """A sublayer in its residual rule. An absent norm is the identity; an absent gain is 1.
 
-    y = norm_sum(skip * x + out_scale * gain * norm_out(W_out norm_inner(F(in_scale * norm_in(x)))))
+    y = norm_sum(skip * skip.gain * x + out_scale * gain * norm_out(W_out norm_inner(F(in_scale * norm_in(x)))))
     """
 
     def __init__(self, config, layer, norms, inner_width, enters=True):
@@ -122,6 +122,11 @@ class Branch(nn.Module):
         self.in_scale, self.out_scale = config.in_scales[layer], config.branch_scale
         if config.learned_gain == "channel":
             self.scale = Gain(config.hidden_size)
+        self.skip = Gain(config.hidden_size) if config.skip_gain else None
+
+    def past(self, x):
+        """What the skip path makes of x, before its constant factor."""
+        return x if self.skip is None else self.skip.gain * x
 
     def enter(self, x):
         return self.in_scale * self.norm_in(x)
@@ -403,12 +408,14 @@ class Block(nn.Module):
         if hasattr(self, "stream_mix"):
             x = self.stream_mix(x, carried["x"])
         u = self.attention.enter(x)
-        y = self.gpas(self.attention.leave(self.skip * x, self.attention(u, first, cache, carried), self.scale))
+        f = self.attention(u, first, cache, carried)
+        y = self.gpas(self.attention.leave(self.skip * self.attention.past(x), f, self.scale))
         if hasattr(self, "cross"):
             f = self.cross(self.cross.enter(y), *carried["memory"])
-            y = self.gpas(self.cross.leave(self.skip * y, f, self.scale))
+            y = self.gpas(self.cross.leave(self.skip * self.cross.past(y), f, self.scale))
         if self.form == "sequential":
-            skipped = self.skip * y + x if self.bypass else self.skip * y  # a bypass adds the block's input again
+            skipped = self.skip * self.ffn.past(y)
+            skipped = skipped + x if self.bypass else skipped  # a bypass adds the block's input again
             return self.gpas(self.ffn.leave(skipped, self.ffn(self.ffn.enter(y)), self.scale))
         u = self.ffn.enter(x) if self.form == "parallel" else u
         return self.ffn.leave(y, self.ffn(u), self.scale)
