@@ -25,6 +25,18 @@ void post_encoder(Config& c) {
   c.encoder_layers = 2, c.objective = Objective::pairs, c.encoder_placement = "post", c.dropout = .1f;
 }
 
+const std::function<void(Config&)> kChanges[] = {
+    [](Config&) {},
+    [](Config& c) { c.norm = NormKind::rmsnorm, c.activation = Activation::swiglu, c.position = Position::rope; },
+    [](Config& c) { c.norm = NormKind::batchnorm, c.embedding_norm = true; },
+    [](Config& c) { c.norm = NormKind::dyt, c.skip_scale = 1.5; },
+    [](Config& c) { c.encoder_layers = 2, c.objective = Objective::pairs; },
+    post_encoder,
+    [](Config& c) { c.stream_mix = true, c.value_residual = ValueResidual::learned, c.branch_scale = .3; },
+    [](Config& c) { c.experts = 3, c.shared_experts = 1; },
+    [](Config& c) { c.lora_rank = 2, c.lora_dropout = .3f; },
+    [](Config& c) { c.parametrization = Parametrization::completep, c.base_channels = 24, c.base_layers = 1; }};
+
 double variance(const std::vector<double>& x) {
   double mean = 0, sum = 0;
   for (const double v : x) mean += v / static_cast<double>(x.size());
@@ -71,13 +83,21 @@ struct Recorder : Observer {
   std::vector<Seen> branches;  // of the encoder, and then of the decoder
 };
 
+struct Tokens {
+  std::vector<int> inputs, targets, from, to;
+  explicit Tokens(int V)
+      : inputs(random_ints(B * T, 1, V)), targets(random_ints(B * T, 2, V)), from(B * T), to(B * T, T) {}
+  Batch batch(const Config& config) const {
+    Batch b = {inputs.data(), targets.data(), B, T};
+    if (config.crosses()) b.encoder = {inputs.data(), T, nullptr, from.data(), to.data()};
+    return b;
+  }
+};
+
 // Profiles the model, and returns its branches in a training pass on the same batch.
 std::vector<Seen> profiled(Model& model) {
-  const std::vector<int> tokens = random_ints(B * T, 1, model.config.vocab_size), sources = tokens,
-                         targets = random_ints(B * T, 2, model.config.vocab_size);
-  const std::vector<int> from(B * T, 0), to(B * T, T);
-  Batch batch = {tokens.data(), targets.data(), B, T};
-  if (model.config.crosses()) batch.encoder = {sources.data(), T, nullptr, from.data(), to.data()};
+  const Tokens tokens(model.config.vocab_size);
+  const Batch batch = tokens.batch(model.config);
   const Activations activations = allocate_activations(model.config, B, T, true);
   initialize(model, 7);
   profile_skip_gains(model, activations, batch, kDropout);
@@ -103,17 +123,7 @@ std::vector<float> initial_gains(const Config& config, uint64_t seed = 7) {
 }  // namespace
 
 TEST_CASE("Admin's gains are the authors' in a training pass", "[profile][model]") {
-  const std::function<void(Config&)> changes[] = {
-      [](Config&) {},
-      [](Config& c) { c.norm = NormKind::rmsnorm, c.activation = Activation::swiglu, c.position = Position::rope; },
-      [](Config& c) { c.norm = NormKind::batchnorm, c.embedding_norm = true; },
-      [](Config& c) { c.norm = NormKind::dyt, c.skip_scale = 1.5; },
-      [](Config& c) { c.encoder_layers = 2, c.objective = Objective::pairs; },
-      post_encoder,
-      [](Config& c) { c.stream_mix = true, c.value_residual = ValueResidual::learned, c.branch_scale = .3; },
-      [](Config& c) { c.experts = 3, c.shared_experts = 1; },
-      [](Config& c) { c.parametrization = Parametrization::completep, c.base_channels = 24, c.base_layers = 1; }};
-  for (const auto& change : changes) {
+  for (const auto& change : kChanges) {
     Model model(admin(change));
     const std::vector<Seen> branches = profiled(model);
     const int layers = model.config.encoder_placement == "same" ? model.config.encoder_layers : 0;
@@ -127,6 +137,24 @@ TEST_CASE("Admin's gains are the authors' in a training pass", "[profile][model]
       CHECK(omega == Approx(want).epsilon(1e-6));
       want = std::sqrt(skipped + times * added);
     }
+  }
+}
+
+TEST_CASE("Admin's gains are the same if blocks share their activations", "[profile][model]") {
+  for (const auto& change : kChanges) {
+    Model model(admin(change), false);
+    initialize(model, 7);
+    const Tokens tokens(model.config.vocab_size);
+    std::vector<std::vector<float>> gains;
+    for (const Recompute recompute : {Recompute::none, Recompute::full, Recompute::full}) {
+      Config config = model.config;
+      config.recompute = recompute;
+      const Activations activations = allocate_activations(config, B, T, true);
+      profile_skip_gains(model, activations, tokens.batch(config), kDropout);
+      gains.push_back(gains_of(model));
+    }
+    CHECK(gains[0] == gains[1]);
+    CHECK(gains[1] == gains[2]);
   }
 }
 

@@ -51,5 +51,5 @@ TEST_CASE("layers/residual/gain.md is worked out right", "[worked][pages][gain]"
   page.matches("admin_s", y);
   page.matches("admin_dx", dx);
   page.matches("domega", domega);
-  page.matches("omega2", {std::sqrt(variance(x) + variance(o))});
+  page.matches("omega2", Doubles{std::sqrt(variance(x) + variance(o))});
 }

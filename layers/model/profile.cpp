@@ -84,7 +84,8 @@ void profile_skip_gains(Model& model, const Activations& activations, const Batc
 
 void initialize_skip_gains(Model& model, uint64_t seed) {
   if (!has_skip_gains(model.p) && !has_skip_gains(model.p.encoder)) return;
-  const Config& c = model.config;
+  Config c = model.config;
+  c.recompute = Recompute::full;  // blocks share what they compute, but for their outputs
   const int T = std::min(c.context, kTokens), B = (kTokens + T - 1) / T;
   const size_t N = static_cast<size_t>(B) * T;
   const std::vector<int> tokens = random_tokens(N, c.vocab_size, rng::key({seed, rng::word("profile")}));
@@ -92,6 +93,6 @@ void initialize_skip_gains(Model& model, uint64_t seed) {
   const std::vector<int> from(N, 0), to(N, T);
   Batch batch = {tokens.data(), nullptr, B, T};
   if (c.crosses()) batch.encoder = {sources.data(), T, nullptr, from.data(), to.data()};
-  const Activations activations = allocate_activations(c, B, T, false);
+  const Activations activations = allocate_activations(c, B, T, true);
   profile_skip_gains(model, activations, batch, {c.dropout, rng::key({seed, rng::word("profile dropout")})});
 }

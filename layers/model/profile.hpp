@@ -14,7 +14,8 @@
 
 #include "model.hpp"
 
-// Writes every ω of the model from a pass with this dropout. Does nothing if the model has none.
+// Writes every ω of the model from a pass with this dropout. The activations are those of training. Does nothing if the
+// model has none.
 void profile_skip_gains(Model& model, const Activations& activations, const Batch& batch, const Dropout& dropout);
 
 // The same from about 1000 random tokens, and with the model's dropout: a function of the model and the seed alone. The
