@@ -28,7 +28,8 @@ inline const float* tensor_of(const Model& model, const std::string& name) {
 // Gains 1 ± .3, biases ± .1, and matrices and alphas large enough that attention is far from uniform. An alpha of ½
 // would halve the input of DyT and Derf: after several of them, the values of all keys are nearly the same, and the
 // gradients of queries and keys are little more than rounding errors. The skip path's factor enlarges the input of
-// norm_sum, and would saturate them; Admin's gains are near 1. A gate of GPAS of .7 halves the stream. Factors of a warm-up are near .7, too.
+// norm_sum, and would saturate them; Admin's gains are near 1. A gate of GPAS of .7 halves the stream. Factors of a
+// warm-up are near .7, too.
 inline void randomize(Model& model) {
   for (const TensorSpec& spec : model.table) {
     const bool matrix = spec.shape.size() > 1, scale = spec.name.ends_with(".scale.gain");  // a scale may start at 0

@@ -82,7 +82,7 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK(p.init.qk_gain == (p.name == std::string("b2t")));
     CHECK(p.head_scale == (p.name == std::string("normformer")));
   }
-  CHECK(placements().size() == 27);
+  CHECK(placements().size() == 28);
 }
 
 TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[config]") {

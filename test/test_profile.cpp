@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <stdexcept>
 
 #include "check.hpp"
 #include "random_model.hpp"
@@ -155,6 +156,8 @@ TEST_CASE("Admin's gains are the same if blocks share their activations", "[prof
     }
     CHECK(gains[0] == gains[1]);
     CHECK(gains[1] == gains[2]);
+    const Activations evaluation = allocate_activations(model.config, B, T, false);
+    CHECK_THROWS_AS(profile_skip_gains(model, evaluation, tokens.batch(model.config), {}), std::logic_error);
   }
 }
 

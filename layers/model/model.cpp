@@ -15,8 +15,6 @@
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
 #include "layers/kernels/reductions.hpp"
-#include "normed_weights.hpp"
-#include "profile.hpp"
 
 // ---- tensors ---------------------------------------------------------------------------------------------
 
@@ -179,12 +177,6 @@ Model without_fix_norm(Model model) {
   if (model.p.head) fix(model.p.head);
   model.config.fix_norm = model.encoder.fix_norm = false;
   return model;
-}
-
-void initialize(Model& model, uint64_t seed) {
-  initialize(model, seed, model.table);
-  normalize_weights(model.weights.get(), model.table, model.config);
-  initialize_skip_gains(model, seed);
 }
 
 void initialize(Model& model, uint64_t seed, const std::vector<TensorSpec>& tensors) {

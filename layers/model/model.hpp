@@ -73,8 +73,8 @@ Model merged(Model model);
 // Returns the model without Config::fix_norm: its rows have length 1, as what they computed before, until they train.
 Model without_fix_norm(Model model);
 
-// Draws every tensor from (seed, its name), so that adding a tensor does not change the others. The gains on skip paths
-// then follow from a forward pass (profile.hpp).
+// Draws every tensor from (seed, its name), so that adding a tensor does not change the others. Then normalizes normed
+// weights. Admin's gains on skip paths follow from a forward pass, so profile.cpp defines this function.
 void initialize(Model& model, uint64_t seed);
 
 // Draws these tensors of its table only.
@@ -149,8 +149,8 @@ const float* model_features(const Model& model, const Activations& activations, 
 using RunBlock =
     std::function<void(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& context)>;
 
-// Computes the blocks' outputs as in a training step, those of an encoder first, and calls `run` for each block. Changes
-// no statistics.
+// Computes the blocks' outputs as in a training step, those of an encoder first, and calls `run` for each block. The
+// activations are those of training. Changes no statistics.
 void forward_blocks(const Model& model, const Activations& activations, const Batch& batch, const Dropout& dropout,
                     const RunBlock& run);
 

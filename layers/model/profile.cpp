@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <stdexcept>
 #include <vector>
 
 #include "layers/config/parametrization.hpp"
 #include "layers/kernels/random.hpp"
+#include "normed_weights.hpp"
 
 namespace {
 
@@ -57,6 +59,7 @@ class Profile {
     if (c.layer == 0) gain_ = 1;
     p.attention.warmup = p.cross.warmup = p.ffn.warmup = nullptr;
     if (!p.attention.skip_gain.present()) return block_forward(saved, x, p, c);
+    if (saved.ffn.y == x) throw std::logic_error("a block that writes over its input cannot run twice");
     for (const View& view : branches_of(p, saved, x, c.config)) {
       std::fill_n(view.p.skip_gain.weight, c.config.channels, static_cast<float>(gain_));
       block_forward(saved, x, p, c);
@@ -68,18 +71,17 @@ class Profile {
   double gain_ = 1;
 };
 
+// Token t has the frequency 1/(t + 1), up to a factor: the initial embedding does not distinguish tokens.
 std::vector<int> random_tokens(size_t n, int vocabulary, uint64_t key) {
+  std::vector<double> sums;
+  double sum = 0;
+  for (int t = 0; t < vocabulary; ++t) sums.push_back(sum += 1. / (t + 1));
   std::vector<int> tokens(n);
-  for (size_t i = 0; i < n; ++i) tokens[i] = static_cast<int>(rng::below(uint64_t(vocabulary), key, i));
+  for (size_t i = 0; i < n; ++i) {
+    const auto place = std::ranges::upper_bound(sums, rng::uniform(key, i) * sum);
+    tokens[i] = static_cast<int>(std::min(place, sums.end() - 1) - sums.begin());
+  }
   return tokens;
-}
-
-}  // namespace
-
-void profile_skip_gains(Model& model, const Activations& activations, const Batch& batch, const Dropout& dropout) {
-  if (!has_skip_gains(model.p) && !has_skip_gains(model.p.encoder)) return;
-  Profile profile;
-  forward_blocks(model, activations, batch, dropout, std::ref(profile));
 }
 
 void initialize_skip_gains(Model& model, uint64_t seed) {
@@ -95,4 +97,18 @@ void initialize_skip_gains(Model& model, uint64_t seed) {
   if (c.crosses()) batch.encoder = {sources.data(), T, nullptr, from.data(), to.data()};
   const Activations activations = allocate_activations(c, B, T, true);
   profile_skip_gains(model, activations, batch, {c.dropout, rng::key({seed, rng::word("profile dropout")})});
+}
+
+}  // namespace
+
+void profile_skip_gains(Model& model, const Activations& activations, const Batch& batch, const Dropout& dropout) {
+  if (!has_skip_gains(model.p) && !has_skip_gains(model.p.encoder)) return;
+  Profile profile;
+  forward_blocks(model, activations, batch, dropout, std::ref(profile));
+}
+
+void initialize(Model& model, uint64_t seed) {
+  initialize(model, seed, model.table);
+  normalize_weights(model.weights.get(), model.table, model.config);
+  initialize_skip_gains(model, seed);
 }

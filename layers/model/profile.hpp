@@ -5,9 +5,8 @@
 //   ω₁ = 1      ωₖ₊₁² = Var[skip·ωₖ ⊙ xₖ] + Var[oₖ]         for the branches k of a stack, in order
 //
 // The variances are over all elements: x is the stream that branch k reads, o what it adds. All elements of an ω start
-// equal. Under Post-LN x is a norm's output with a variance of 1, except before the first branch, so
-// ωₖ² = Var[x₁] + Σ Var[oⱼ], j < k: the variance of the stream of a Pre-LN with these branches. An encoder and a decoder
-// both begin with 1.
+// equal. x is a norm's output with a variance of 1, except before the first branch. So ωₖ² = Var[x₁] + Σ Var[oⱼ] over
+// j < k: the variance that the stream of Pre-LN has after these branches. An encoder and a decoder both begin with 1.
 //
 // The depth parametrization multiplies branches by a factor b = base depth/depth, of which there are 1/b times as many.
 // There Var[oₖ]/b takes the place of Var[oₖ], so that ω is that of the base model at the same relative depth.
@@ -18,6 +17,6 @@
 // model has none.
 void profile_skip_gains(Model& model, const Activations& activations, const Batch& batch, const Dropout& dropout);
 
-// The same from about 1000 random tokens, and with the model's dropout: a function of the model and the seed alone. The
-// authors take a batch of the text. Factors of a warm-up count as 1.
-void initialize_skip_gains(Model& model, uint64_t seed);
+// initialize(), which model.hpp declares, calls it with the model's dropout and about 1000 random tokens, whose
+// frequencies follow Zipf's law. So the start is a function of the model and the seed alone. The authors take a batch
+// of the text. Factors of a warm-up count as 1.
