@@ -15,6 +15,7 @@
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
 #include "layers/kernels/reductions.hpp"
+#include "normed_weights.hpp"
 
 // ---- tensors ---------------------------------------------------------------------------------------------
 
