@@ -156,9 +156,14 @@ TEST_CASE("Admin's gains are the same if blocks share their activations", "[prof
     }
     CHECK(gains[0] == gains[1]);
     CHECK(gains[1] == gains[2]);
-    const Activations evaluation = allocate_activations(model.config, B, T, false);
-    CHECK_THROWS_AS(profile_skip_gains(model, evaluation, tokens.batch(model.config), {}), std::logic_error);
   }
+}
+
+TEST_CASE("a profile refuses activations without the inputs of blocks", "[profile][model]") {
+  Model model(admin(), false);
+  const Tokens tokens(model.config.vocab_size);
+  const Activations evaluation = allocate_activations(model.config, B, T, false);
+  CHECK_THROWS_AS(profile_skip_gains(model, evaluation, tokens.batch(model.config), {}), std::logic_error);
 }
 
 TEST_CASE("Admin's squared gains are sums of variances", "[profile][model]") {
