@@ -69,7 +69,8 @@ def stored(script, name):
 
 
 class Study:
-    def __init__(self, doc):
+    def __init__(self, doc, add_options=None):
+        """`add_options` is called with the parser, to add options of this study alone."""
         script = Path(sys.argv[0]).resolve()
         self.name = script.parent.name
         self.folder = script.parent
@@ -80,6 +81,8 @@ class Study:
         parser.add_argument("--out", type=Path, help="directory of the runs (default: build/studies/NAME)")
         parser.add_argument("--jobs", type=int, default=2, help="runs at a time, unless times are measured")
         parser.add_argument("--data", type=Path, default=STORIES, help="training text (default: generated stories)")
+        if add_options:
+            add_options(parser)
         self.args = parser.parse_args()
         self.long = self.args.long
         self.out = self.args.out or ROOT / "build" / "studies" / (self.name + ("-long" if self.long else ""))
@@ -150,13 +153,17 @@ class Study:
 
     def kept(self, label, options):
         """The tables of a comparison with these options that are stored next to the script. None if there are none."""
+        return Tables(self.folder, f"{label}-", ("summary", "runs")) if self.has_stored(label, options) else None
+
+    def has_stored(self, label, options):
+        """True if the tables of a comparison with these options are stored next to the script. Counts their time."""
         note = self.folder / f"{label}.json"
         stored = json.loads(note.read_text()) if note.exists() else {}
         if stored.get("options") != " ".join(shlex.split(options)) or not stored["done"]:
-            return None
+            return False
         self.seconds += stored["seconds"]
         self.processor += stored["processor"]
-        return Tables(self.folder, f"{label}-", ("summary", "runs"))
+        return True
 
     def compare_on(self, bases, label, options, text=None):
         """Runs and curves of a comparison on top of each trained model of `bases`, {seed: directory}. One file next to

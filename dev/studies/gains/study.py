@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Weight decay of the gains of norms (Wang et al. 2026, arXiv 2605.26895): helps input norms, harms output norms?
+
+Sandwich-LN with RMSNorm has both kinds in every branch. No gain, those of input norms, those of output norms, or all
+decay, by 0.1 (as the matrices do) or by 1. Every cell is trained at every rate, and then with fresh seeds at its best.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from common import Study, capped, interval, mean_by, outcome, plt, rate_axis, stats, stored, table  # noqa: E402
+
+RATES = ["1e-3", "3e-3", "1e-2", "3e-2", "9e-2", "2.7e-1"]
+STEPS = 800
+FRESH = range(4, 14)
+# Decay of the gains of input norms and of output norms.
+CELLS = {(0, 0): "none", (0.1, 0): "input, 0.1", (0, 0.1): "output, 0.1", (0.1, 0.1): "all, 0.1",
+         (1, 0): "input, 1", (0, 1): "output, 1", (1, 1): "all, 1"}
+COLORS = {(0.1, 0): "C0", (0, 0.1): "C1", (0.1, 0.1): "C2", (1, 0): "C0", (0, 1): "C1", (1, 1): "C2"}
+
+
+def cells(runs):
+    """(decays, runs) in the order of CELLS."""
+    found = dict(list(runs.groupby(["norm-decay", "norm-decay-out"])))
+    return [(decays, found[decays]) for decays in CELLS]
+
+
+def losses(runs):
+    """Final losses: a row per seed, a column per rate."""
+    return runs.assign(loss=capped(runs)).pivot(index="seed", columns="peak_lr", values="loss")
+
+
+def holm(values):
+    """p values, corrected for their number (Holm 1979)."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    corrected, highest = [0.0] * len(values), 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[i]))
+        corrected[i] = highest
+    return corrected
+
+
+def signed(values, mark=""):
+    mean, half = interval(values)
+    return f"{mean:+.3f} ± {half:.3f}{mark}"
+
+
+def differences(runs):
+    """[decays, [difference to no decay at each rate]] of all cells but the first."""
+    (_, none), *others = cells(runs)
+    return [(decays, [losses(cell)[float(rate)] - losses(none)[float(rate)] for rate in RATES])
+            for decays, cell in others]
+
+
+def best_rates(runs):
+    """The rate with the lowest mean loss, of each cell."""
+    return {decays: mean_by(cell, "peak_lr").idxmin() for decays, cell in cells(runs)}
+
+
+def fresh_rows(fresh):
+    """Rows: each cell at its best rate with fresh seeds, beside no decay at its own, with Holm's p value."""
+    (_, none), *others = cells(fresh)
+    base = none.set_index("seed").final_val
+    differences = [cell.set_index("seed").final_val - base for _, cell in others]
+    corrected = holm([stats.ttest_1samp(values, 0).pvalue for values in differences])
+    tests = [["", ""], *([signed(values), f"{p:.2g}"] for values, p in zip(differences, corrected, strict=True))]
+    return [[CELLS[decays], f"{cell.peak_lr.iloc[0]:g}", outcome(cell), *test]
+            for (decays, cell), test in zip(cells(fresh), tests, strict=True)]
+
+
+def published():
+    """The tables in README.md, from the stored runs."""
+    runs = stored(__file__, "rates-runs")
+    rows = [[CELLS[decays], *(outcome(at) for _, at in cell.groupby("peak_lr"))] for decays, cell in cells(runs)]
+    found = differences(runs)
+    corrected = iter(holm([stats.ttest_1samp(at, 0).pvalue for _, row in found for at in row]))
+    beside = [[CELLS[decays], *(signed(at, "*" if next(corrected) < 0.05 else "") for at in row)]
+              for decays, row in found]
+    best = table(fresh_rows(stored(__file__, "fresh-runs")), ["decay of gains", "best rate", "final loss, fresh seeds",
+                                                              "minus no decay at its best", "p (Holm)"])
+    return "\n".join([table(rows, ["decay of gains", *(f"lr {rate}" for rate in RATES)]),
+                      table(beside, ["minus no decay, at the same rate", *RATES]), best])
+
+
+def main():
+    study = Study(__doc__)
+    shared = f"""--placement sandwich --norm rmsnorm --layers 6 --channels 64 --heads 4 --context 128 --batch 4
+        --steps {STEPS} --warmup 20% --eval-every {STEPS // 4} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
+    crossed = f"lr={','.join(RATES)} seed=1,2,3"
+    runs = study.compare("rates", f"""{shared} --grid norm-decay=0,0.1,1 norm-decay-out=0 {crossed}
+        + norm-decay=0 norm-decay-out=0.1,1 {crossed} + norm-decay=0.1 norm-decay-out=0.1 {crossed}
+        + norm-decay=1 norm-decay-out=1 {crossed}""").runs
+    best = " + ".join(f"norm-decay={inputs} norm-decay-out={outputs} lr={rate:g} seed={','.join(map(str, FRESH))}"
+                      for (inputs, outputs), rate in best_rates(runs).items())
+    study.compare("fresh", f"{shared} --grid {best}")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9))
+    for decays, cell in cells(runs):
+        mean = mean_by(cell, "peak_lr")
+        look = {"color": COLORS.get(decays, "0.2"), "linestyle": "--" if 0.1 in decays else "-", "marker": "o"}
+        left.plot(mean.index, mean, label=CELLS[decays], **look)
+    for decays, row in differences(runs):
+        shift = 1 + 0.03 * (list(CELLS).index(decays) - 3.5)
+        means, halves = zip(*map(interval, row))
+        right.errorbar([float(rate) * shift for rate in RATES], means, yerr=halves, capsize=2, elinewidth=1,
+                       color=COLORS[decays], linestyle="--" if 0.1 in decays else "-", marker="o", markersize=3)
+    right.axhline(0, color="0.5", linewidth=1)
+    for axis in left, right:
+        rate_axis(axis, RATES)
+    left.set_ylabel(f"validation loss after {STEPS} steps")
+    right.set_ylabel("minus that without decay")
+    left.legend(title="decay of gains", fontsize=8)
+    study.publish(figure, published())
+
+
+if __name__ == "__main__":
+    main()
