@@ -5,6 +5,7 @@
 #include "data/options/command_line.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/options/settings_file.hpp"
+#include "parse.hpp"
 #include "small_run.hpp"
 
 namespace {
@@ -38,6 +39,18 @@ TEST_CASE("any text reads back unchanged from TOML and JSON", "[toml]") {
   CHECK(train_options_of(json).data == kOdd);
   CHECK(train_options_of(json).init_from == kOdd[4]);
   CHECK(to_json(train_options_of(json)) == json);
+}
+
+TEST_CASE("numbers of training read back from config.toml as they were given", "[toml]") {
+  const std::vector<std::vector<std::string>> given = {
+      {"--norm-decay", "0.1"}, {"--norm-decay-out", "0.1"}, {"--norm-decay", "0.3", "--norm-decay-out", "0.1"},
+      {"--beta2", "0.98", "--momentum", "0.9", "--lr-norm", "0.3"}, {"--clip", "0.1", "--adam-eps", "1e-9"}};
+  for (std::vector<std::string> words : given) {
+    INFO(words[0]);
+    words.insert(words.begin(), {"train_gpt", "train", "a.txt", "--placement", "sandwich"});
+    const TrainOptions options = with_vocabulary(parse_program_words(words).train);
+    CHECK(differences(from_toml(to_toml(options, options)), options) == std::vector<std::string>());
+  }
 }
 
 TEST_CASE("TOML with comments, arrays, both kinds of quotes and escapes", "[toml]") {

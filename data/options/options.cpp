@@ -63,7 +63,7 @@ void complete(TrainOptions& o) {
   const RunOptimizer& by = *o.optimizer;
   o.optimizer_options.beta2 = o.beta2.value_or(by.beta2);
   const float norm_decay = o.optimizer_options.norm_decay;
-  o.optimizer_options.output_norm_decay = static_cast<float>(o.output_norm_decay.value_or(norm_decay));
+  o.optimizer_options.output_norm_decay = o.output_norm_decay.value_or(norm_decay);
   o.optimizer_options.momentum = o.momentum.value_or(by.momentum);
   o.optimizer_options.nesterov = o.nesterov.value_or(by.nesterov);
   if (o.optimizer_options.cautious_decay && by.reads(&Optimizer::decays_gradient))

@@ -50,7 +50,7 @@ struct TrainOptions : TextOptions {
   const RunOptimizer* optimizer = &run_optimizers().front();
   OptimizerOptions optimizer_options;
   std::optional<double> beta2, momentum;  // open: as the optimizer says
-  std::optional<double> output_norm_decay;  // open: as norm_decay
+  std::optional<float> output_norm_decay;  // open: as norm_decay
   std::optional<bool> nesterov;           // open: as the optimizer says
   double clip = 1;
   std::string train_only, freeze;  // regular expressions for tensor names; "" means all, and none
