@@ -2,7 +2,7 @@
 """Weight decay of the gains of norms (Wang et al. 2026, arXiv 2605.26895): helps input norms, harms output norms?
 
 Sandwich-LN with RMSNorm has both kinds in every branch. No gain, those of input norms, those of output norms, or all
-decay, by 0.1 (as the matrices do) or by 1. Every cell is trained at every rate, and then with fresh seeds at its best.
+decay, by 0.125 (the matrices: by 0.1) or by 1. Every cell is trained at every rate, and then with fresh seeds at its best.
 """
 
 import sys
@@ -15,9 +15,9 @@ RATES = ["1e-3", "3e-3", "1e-2", "3e-2", "9e-2", "2.7e-1"]
 STEPS = 800
 FRESH = range(4, 14)
 # Decay of the gains of input norms and of output norms.
-CELLS = {(0, 0): "none", (0.1, 0): "input, 0.1", (0, 0.1): "output, 0.1", (0.1, 0.1): "all, 0.1",
+CELLS = {(0, 0): "none", (0.125, 0): "input, 0.125", (0, 0.125): "output, 0.125", (0.125, 0.125): "all, 0.125",
          (1, 0): "input, 1", (0, 1): "output, 1", (1, 1): "all, 1"}
-COLORS = {(0.1, 0): "C0", (0, 0.1): "C1", (0.1, 0.1): "C2", (1, 0): "C0", (0, 1): "C1", (1, 1): "C2"}
+COLORS = {(0.125, 0): "C0", (0, 0.125): "C1", (0.125, 0.125): "C2", (1, 0): "C0", (0, 1): "C1", (1, 1): "C2"}
 
 
 def cells(runs):
@@ -88,8 +88,8 @@ def main():
     shared = f"""--placement sandwich --norm rmsnorm --layers 6 --channels 64 --heads 4 --context 128 --batch 4
         --steps {STEPS} --warmup 20% --eval-every {STEPS // 4} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
     crossed = f"lr={','.join(RATES)} seed=1,2,3"
-    runs = study.compare("rates", f"""{shared} --grid norm-decay=0,0.1,1 norm-decay-out=0 {crossed}
-        + norm-decay=0 norm-decay-out=0.1,1 {crossed} + norm-decay=0.1 norm-decay-out=0.1 {crossed}
+    runs = study.compare("rates", f"""{shared} --grid norm-decay=0,0.125,1 norm-decay-out=0 {crossed}
+        + norm-decay=0 norm-decay-out=0.125,1 {crossed} + norm-decay=0.125 norm-decay-out=0.125 {crossed}
         + norm-decay=1 norm-decay-out=1 {crossed}""").runs
     best = " + ".join(f"norm-decay={inputs} norm-decay-out={outputs} lr={rate:g} seed={','.join(map(str, FRESH))}"
                       for (inputs, outputs), rate in best_rates(runs).items())
@@ -97,13 +97,13 @@ def main():
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9))
     for decays, cell in cells(runs):
         mean = mean_by(cell, "peak_lr")
-        look = {"color": COLORS.get(decays, "0.2"), "linestyle": "--" if 0.1 in decays else "-", "marker": "o"}
+        look = {"color": COLORS.get(decays, "0.2"), "linestyle": "--" if 0.125 in decays else "-", "marker": "o"}
         left.plot(mean.index, mean, label=CELLS[decays], **look)
     for decays, row in differences(runs):
         shift = 1 + 0.03 * (list(CELLS).index(decays) - 3.5)
         means, halves = zip(*map(interval, row))
         right.errorbar([float(rate) * shift for rate in RATES], means, yerr=halves, capsize=2, elinewidth=1,
-                       color=COLORS[decays], linestyle="--" if 0.1 in decays else "-", marker="o", markersize=3)
+                       color=COLORS[decays], linestyle="--" if 0.125 in decays else "-", marker="o", markersize=3)
     right.axhline(0, color="0.5", linewidth=1)
     for axis in left, right:
         rate_axis(axis, RATES)

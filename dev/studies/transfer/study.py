@@ -23,8 +23,7 @@ REFUSED = {"hyper"}  # completep has no rule for it
 SIZES = {"width": [32, 64, 128], "depth": [4, 8, 16, 32]}
 SCALED = {"width": "mup", "depth": "completep"}  # in depth mup is sp, and in width completep is mup
 KEYS = {"width": "channels", "depth": "layers"}
-LOWEST = {"adamw": -11, "muon": -10}  # log2 of a rate
-RATES = {optimizer: [f"{2.0**k:.4g}" for k in range(low, low + 7)] for optimizer, low in LOWEST.items()}
+RATES = [f"{2.0**k:.4g}" for k in range(-10, -2)]
 STEPS, BATCH, CONTEXT, HEAD, SEEDS = 400, 4, 32, 16, 3
 CHECK_RATE, CHECK_STEPS = 1e-3, 10
 HALF = 0.5  # of a doubling: a factor of √2
@@ -172,7 +171,7 @@ def cost_rows():
     """What a search at the largest size costs, and one at the smallest with one run at the largest."""
     for axis, sizes in SIZES.items():
         each = [flops(*sized(axis, sizes[i])) * STEPS / 1e9 for i in (0, -1)]
-        rates = len(RATES["adamw"])
+        rates = len(RATES)
         tuned, transferred = rates * each[1], rates * each[0] + each[1]
         yield [axis, f"{each[0]:.0f}", f"{each[1]:.0f}", f"{tuned:.0f}", f"{transferred:.0f}",
                f"{tuned / transferred:.1f}"]
@@ -237,9 +236,9 @@ def picture():
 # ---- training --------------------------------------------------------------------------------------------
 
 
-def grid(placement, optimizer):
+def grid(placement):
     """Every size under every parametrization, at every rate. The smallest size is the base model of all."""
-    rates = f"lr={','.join(RATES[optimizer])} seed={','.join(str(seed + 1) for seed in range(SEEDS))}"
+    rates = f"lr={','.join(RATES)} seed={','.join(str(seed + 1) for seed in range(SEEDS))}"
     cells = [("sp", *sized("width", SIZES["width"][0]))]
     for axis, sizes in SIZES.items():
         cells += [(",".join(parametrizations(placement, axis)), *sized(axis, size)) for size in sizes[1:]]
@@ -255,7 +254,7 @@ def shared(placement, optimizer):
 
 def options_of(part):
     return f"""{shared(*part)} --steps {STEPS} --warmup 50% --eval-every {STEPS // 2} --eval-batches 20
-        --val-fraction 0.02 --save-every 0 --grid {grid(*part)}"""
+        --val-fraction 0.02 --save-every 0 --grid {grid(part[0])}"""
 
 
 def train(study, part):
