@@ -83,17 +83,9 @@ def published():
                       table(beside, ["minus no decay, at the same rate", *RATES]), best])
 
 
-def main():
-    study = Study(__doc__)
-    shared = f"""--placement sandwich --norm rmsnorm --layers 6 --channels 64 --heads 4 --context 128 --batch 4
-        --steps {STEPS} --warmup 20% --eval-every {STEPS // 4} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
-    crossed = f"lr={','.join(RATES)} seed=1,2,3"
-    runs = study.compare("rates", f"""{shared} --grid norm-decay=0,0.125,1 norm-decay-out=0 {crossed}
-        + norm-decay=0 norm-decay-out=0.125,1 {crossed} + norm-decay=0.125 norm-decay-out=0.125 {crossed}
-        + norm-decay=1 norm-decay-out=1 {crossed}""").runs
-    best = " + ".join(f"norm-decay={inputs} norm-decay-out={outputs} lr={rate:g} seed={','.join(map(str, FRESH))}"
-                      for (inputs, outputs), rate in best_rates(runs).items())
-    study.compare("fresh", f"{shared} --grid {best}")
+def picture():
+    """Left, loss against rate; right, the difference to no decay at the same rate."""
+    runs = stored(__file__, "rates-runs")
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9))
     for decays, cell in cells(runs):
         mean = mean_by(cell, "peak_lr")
@@ -107,10 +99,25 @@ def main():
     right.axhline(0, color="0.5", linewidth=1)
     for axis in left, right:
         rate_axis(axis, RATES)
+        axis.set_xticklabels(RATES)
     left.set_ylabel(f"validation loss after {STEPS} steps")
     right.set_ylabel("minus that without decay")
     left.legend(title="decay of gains", fontsize=8)
-    study.publish(figure, published())
+    return figure
+
+
+def main():
+    study = Study(__doc__)
+    shared = f"""--placement sandwich --norm rmsnorm --layers 6 --channels 64 --heads 4 --context 128 --batch 4
+        --steps {STEPS} --warmup 20% --eval-every {STEPS // 4} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
+    crossed = f"lr={','.join(RATES)} seed=1,2,3"
+    runs = study.compare("rates", f"""{shared} --grid norm-decay=0,0.125,1 norm-decay-out=0 {crossed}
+        + norm-decay=0 norm-decay-out=0.125,1 {crossed} + norm-decay=0.125 norm-decay-out=0.125 {crossed}
+        + norm-decay=1 norm-decay-out=1 {crossed}""").runs
+    best = " + ".join(f"norm-decay={inputs} norm-decay-out={outputs} lr={rate:g} seed={','.join(map(str, FRESH))}"
+                      for (inputs, outputs), rate in best_rates(runs).items())
+    study.compare("fresh", f"{shared} --grid {best}")
+    study.publish(picture(), published())
 
 
 if __name__ == "__main__":

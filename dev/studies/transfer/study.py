@@ -134,7 +134,8 @@ def rate_table(axis, found):
     """The best rates of all stored parts in one direction."""
     sizes = [f"best rate / 1000 at {SIZES[axis][0]} {KEYS[axis]}", *map(str, SIZES[axis][1:])]
     rows = [[line.placement, OPTIMIZERS[line.optimizer], line.parametrization, *rates_shown(line), signed(line.moves),
-             line.stays(), line.stays(line.doublings), signed(line.costs, 3)] for line in found if line.axis == axis]
+             line.stays(), line.stays(line.doublings), signed(line.costs, 3) if line.costs.any() else "same rate"]
+            for line in found if line.axis == axis]
     return table(rows, ["placement", "optimizer", "parametrization", *sizes, "moves by", "less than √2",
                         "per doubling", "cost of the small one's rate"])
 
@@ -179,10 +180,13 @@ def cost_rows():
 
 def published():
     """The tables in README.md, from the parts that are stored."""
-    found = lines()
+    found, done = lines(), stored_parts()
+    names = "; ".join(f"{OPTIMIZERS[optimizer]}: " + ", ".join(f"`{p}`" for p, by in done if by == optimizer)
+                      for optimizer in OPTIMIZERS if any(by == optimizer for _, by in done))
+    head = f"{len(done)} of {len(parts())} parts so far ({names})." if len(done) < len(parts()) else "All parts."
     cost = table(cost_rows(), ["larger in", "GFLOPs of a small run", "of a large one", "search at the large size",
                                "search at the small size and one large run", "ratio"])
-    return "\n".join([*(rate_table(axis, found) for axis in SIZES), slope_table(), cost])
+    return "\n".join([head + "\n", *(rate_table(axis, found) for axis in SIZES), slope_table(), cost])
 
 
 # ---- picture ---------------------------------------------------------------------------------------------
@@ -224,8 +228,10 @@ def picture():
     figure, axes = plt.subplots(2, 4, figsize=(15, 7.4))
     panels = [(direction, parametrization) for direction in SIZES for parametrization in ("sp", SCALED[direction])]
     for axis, (direction, parametrization) in zip(axes[0], panels):
-        draw_losses(axis, runs, direction, parametrization,
-                    f"{part[0]}, {OPTIMIZERS[part[1]]}: {direction}, {parametrization}")
+        if parametrization in parametrizations(part[0], direction):
+            draw_losses(axis, runs, direction, parametrization,
+                        f"{part[0]}, {OPTIMIZERS[part[1]]}: {direction}, {parametrization}")
+        axis.sharey(axes[0][0])
     axes[0][0].set_ylabel(f"validation loss after {STEPS} steps")
     panels = [(optimizer, direction) for optimizer in OPTIMIZERS for direction in SIZES]
     for axis, (optimizer, direction) in zip(axes[1], panels):
