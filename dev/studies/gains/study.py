@@ -2,7 +2,8 @@
 """Weight decay of the gains of norms (Wang et al. 2026, arXiv 2605.26895): helps input norms, harms output norms?
 
 Sandwich-LN with RMSNorm has both kinds in every branch. No gain, those of input norms, those of output norms, or all
-decay, by 0.125 (the matrices: by 0.1) or by 1. Every cell is trained at every rate, and then with fresh seeds at its best.
+decay, by 0.125 (the matrices: by 0.1) or by 1. Every cell is trained at every rate, and then with fresh seeds at its
+best.
 """
 
 import sys
