@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy  # noqa: E402
 import pandas  # noqa: E402
-from common import COLOR, Study, capped, interval, plt, table  # noqa: E402
+from common import COLOR, Study, capped, interval, plt, shown, table  # noqa: E402
 
 HERE = Path(__file__).parent
 PLACEMENTS = ["pre", "post", "sandwich", "deepnorm", "reordered", "keel", "resi-dual", "hyper", "none"]
@@ -99,6 +99,7 @@ class Line:
         small, large = cells[SIZES[axis][0]], cells[SIZES[axis][-1]]
         self.moves = self.best[SIZES[axis][-1]] - self.best[SIZES[axis][0]]
         self.doublings = math.log2(SIZES[axis][-1] / SIZES[axis][0])
+        self.least = large[large.mean().idxmin()]  # of the largest model
         self.costs = large[small.mean().idxmin()] - large[large.mean().idxmin()]  # of the small model's rate
 
     def stays(self, doublings=1.0):
@@ -134,10 +135,10 @@ def rate_table(axis, found):
     """The best rates of all stored parts in one direction."""
     sizes = [f"best rate / 1000 at {SIZES[axis][0]} {KEYS[axis]}", *map(str, SIZES[axis][1:])]
     rows = [[line.placement, OPTIMIZERS[line.optimizer], line.parametrization, *rates_shown(line), signed(line.moves),
-             line.stays(), line.stays(line.doublings), signed(line.costs, 3) if line.costs.any() else "same rate"]
-            for line in found if line.axis == axis]
+             line.stays(), line.stays(line.doublings), signed(line.costs, 3) if line.costs.any() else "same rate",
+             shown(line.least)] for line in found if line.axis == axis]
     return table(rows, ["placement", "optimizer", "parametrization", *sizes, "moves by", "less than √2",
-                        "per doubling", "cost of the small one's rate"])
+                        "per doubling", "cost of the small one's rate", "lowest loss of the largest"])
 
 
 def slope_table():
