@@ -149,8 +149,9 @@ const float* model_features(const Model& model, const Activations& activations, 
 using RunBlock =
     std::function<void(const BlockSaved& saved, const float* x, const Block& p, const BlockContext& context)>;
 
-// Computes the blocks' outputs as in a training step, those of an encoder first, and calls `run` for each block. The
-// activations are those of training. Changes no statistics.
+// The forward pass of a training step up to the last block, for which it calls `run` in place of block_forward(): first
+// for the encoder's blocks, if there are any, then for the others. Needs the activations of training. Does not update
+// running statistics.
 void forward_blocks(const Model& model, const Activations& activations, const Batch& batch, const Dropout& dropout,
                     const RunBlock& run);
 

@@ -3,8 +3,8 @@
 
 Nine placements with AdamW and with Muon, up to four times as wide and up to eight times as deep, under the
 parametrizations sp, mup (in width) and completep (in depth), at every rate of one grid. A part is one placement with
-one optimizer. It is stored when it ends: with --keep, the study goes on with the next one. --stored publishes the parts
-that there are.
+one optimizer, and its tables are stored when it ends. --keep trains only parts that are not stored yet; --stored trains
+none and publishes those that are.
 """
 
 import math
