@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Weight decay of the gains of norms (Wang et al. 2026, arXiv 2605.26895): helps input norms, harms output norms?
 
-Every branch of Sandwich-LN has a norm of each kind, here RMSNorm. A cell lets the gains of input norms decay, those of
-output norms, both or neither, by 0.125 or by 1; its matrices decay by 0.1. Each cell trains at every rate, and then with
-fresh seeds at its best rate.
+Every branch of Sandwich-LN has a norm of each kind, here RMSNorm. A cell lets the gains of input norms decay, those
+of output norms, both or neither, by 0.125 or by 1; its matrices decay by 0.1. Each cell trains at every rate, and then
+with fresh seeds at its best rate.
 """
 
 import sys
