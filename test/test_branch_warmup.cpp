@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "forms.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/training/step.hpp"
 #include "random_model.hpp"
 #include "small_run.hpp"

@@ -28,6 +28,7 @@
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/history.hpp"
 #include "layers/kernels/random.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/training/adafactor.hpp"
 #include "layers/training/step.hpp"
 #include "small_run.hpp"

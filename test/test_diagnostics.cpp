@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "forms.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/training/optimizer.hpp"
 #include "model_case.hpp"
 #include "packed.hpp"

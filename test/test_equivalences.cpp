@@ -8,6 +8,7 @@
 #include "layers/embedding/embedding.hpp"
 #include "forms.hpp"
 #include "layers/config/norm_sites.hpp"
+#include "layers/model/initialize.hpp"
 #include "model_case.hpp"
 
 namespace {

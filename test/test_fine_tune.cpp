@@ -11,6 +11,7 @@
 #include "check.hpp"
 #include "data/files/files.hpp"
 #include "data/run_directory/checkpoint.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/size.hpp"
 #include "layers/textbook/step.hpp"

@@ -11,6 +11,7 @@
 #include "catch.hpp"
 #include "data/files/json.hpp"
 #include "data/run_directory/directory.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/model/size.hpp"
 #include "small_run.hpp"
 

@@ -24,6 +24,7 @@
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/config/placements.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
 #include "small_run.hpp"

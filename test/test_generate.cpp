@@ -2,6 +2,7 @@
 
 #include "forms.hpp"
 #include "generated.hpp"
+#include "layers/model/initialize.hpp"
 
 namespace {
 

@@ -13,6 +13,7 @@
 #include "layers/config/placements.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/training/exchange.hpp"
 #include "layers/training/run_optimizer.hpp"
 #include "layers/training/step.hpp"

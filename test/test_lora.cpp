@@ -11,6 +11,7 @@
 #include "data/formats/huggingface/peft.hpp"
 #include "data/formats/safetensors.hpp"
 #include "data/run/step_inputs.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/training/step.hpp"
 #include "small_run.hpp"

@@ -3,6 +3,7 @@
 
 #include "layers/attention/head_scale.hpp"
 #include "layers/attention/output_gate.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/residual/mix.hpp"
 #include "layers/model/resolve.hpp"
 #include "layers/textbook/attention.hpp"

@@ -1,5 +1,6 @@
 #include "layers/model/model.hpp"
 
+#include "layers/model/initialize.hpp"
 #include "layers/training/muon.hpp"
 #include "layers/training/run_optimizer.hpp"
 #include "layers/training/step.hpp"

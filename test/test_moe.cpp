@@ -5,6 +5,7 @@
 
 #include "check.hpp"
 #include "layers/kernels/buffer.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/model/model.hpp"
 #include "layers/model/size.hpp"
 #include "layers/training/run_optimizer.hpp"

@@ -1,6 +1,7 @@
 // The parts of nGPT: steps on the sphere, queries and keys of length 1, factors on logits, weight vectors of length 1.
 
 #include "layers/model/normed_weights.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/norm/unit_qk.hpp"
 #include "layers/streams/sphere.hpp"
 #include "layers/textbook/ngpt.hpp"

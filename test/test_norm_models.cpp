@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "layers/model/initialize.hpp"
 #include "layers/training/diagnostics.hpp"
 #include "layers/training/optimizer.hpp"
 #include "generated.hpp"

@@ -5,6 +5,7 @@
 
 #include "layers/config/fields.hpp"
 #include "layers/config/placements.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/training/coordinates.hpp"
 #include "layers/training/run_optimizer.hpp"
 #include "check.hpp"

@@ -3,6 +3,7 @@
 
 #include "check.hpp"
 #include "message.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/model/model.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/size.hpp"

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "check.hpp"
+#include "layers/model/initialize.hpp"
 #include "random_model.hpp"
 
 namespace {

@@ -18,6 +18,7 @@
 #include "data/run/evaluate.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/run_directory/metrics.hpp"
+#include "layers/model/initialize.hpp"
 #include "small_run.hpp"
 #include "table.hpp"
 

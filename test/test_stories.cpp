@@ -4,6 +4,7 @@
 #include "data/run/generate_text.hpp"
 #include "check.hpp"
 #include "data/files/json.hpp"
+#include "layers/model/initialize.hpp"
 #include "small_run.hpp"
 
 TEST_CASE("check_stories checks line by line", "[corpus]") {

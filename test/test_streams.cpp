@@ -1,6 +1,7 @@
 // Branches among several residual streams: the textbook's by complex step, and the fast ones against the textbook's.
 
 #include "layers/residual/residual.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/model/resolve.hpp"
 #include "layers/textbook/streams.hpp"
 

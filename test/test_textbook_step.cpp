@@ -1,6 +1,7 @@
 // The gradients, moments and weights of the textbook's training step against the fast one's.
 
 #include "check.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/textbook/step.hpp"
 #include "layers/training/run_optimizer.hpp"
 

@@ -2,6 +2,7 @@
 // test_model.cpp (PyTorch) and test_textbook_model.cpp check their numbers.
 
 #include "generated.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/training/diagnostics.hpp"
 #include "layers/embedding/position.hpp"
 #include "message.hpp"

@@ -14,6 +14,7 @@
 #include "data/run/step_inputs.hpp"
 #include "data/strings/format.hpp"
 #include "grid_cells.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/training/coordinates.hpp"
 
 namespace {

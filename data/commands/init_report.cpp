@@ -13,6 +13,7 @@
 #include "data/run/trainer.hpp"
 #include "data/strings/format.hpp"
 #include "grid_cells.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/model/size.hpp"
 #include "layers/training/coordinates.hpp"
 

@@ -10,6 +10,7 @@
 #include "data/run_directory/checkpoint.hpp"
 #include "data/strings/format.hpp"
 #include "layers/linear/lora.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/model/normed_weights.hpp"
 #include "step_inputs.hpp"
 

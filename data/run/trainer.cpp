@@ -15,6 +15,7 @@
 #include "fine_tune.hpp"
 #include "inputs.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
+#include "layers/model/initialize.hpp"
 #include "leader.hpp"
 
 Trainer::Trainer(const Command& given, const CheckpointHeader& start, Dataset text, std::shared_ptr<Group> ranks)

@@ -5,6 +5,7 @@
 
 #include "checkpoint.hpp"
 #include "directory.hpp"
+#include "layers/model/initialize.hpp"
 #include "metrics.hpp"
 
 void sort_by_layer(Statistics& rows) {

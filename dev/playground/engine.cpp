@@ -21,6 +21,7 @@
 #include "drawing.hpp"
 #include "kernels.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
+#include "layers/model/initialize.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/model/size.hpp"
 #include "layers/training/diagnostics.hpp"

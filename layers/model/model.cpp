@@ -1,86 +1,16 @@
 #include "model.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <stdexcept>
-#include <string_view>
 #include <utility>
 
-#include "layers/config/parametrization.hpp"
-#include "layers/cross_entropy/cross_entropy.hpp"
+#include "head.hpp"
 #include "layers/embedding/embedding.hpp"
-#include "layers/feed_forward/activation.hpp"
 #include "layers/kernels/elementwise.hpp"
-#include "layers/kernels/parallel.hpp"
 #include "layers/kernels/random.hpp"
 #include "layers/kernels/reductions.hpp"
-#include "normed_weights.hpp"
 
-// ---- tensors ---------------------------------------------------------------------------------------------
-
-namespace {
-
-// A linear layer that other programs read.
-void declare_kept(Layout& layout, const std::string& name, int out, int in) {
-  layout.take_untrained(name + ".weight", Role::transform, {out, in}, 0);
-  layout.take_untrained(name + ".bias", Role::transform, {out}, 0);
-}
-
-}  // namespace
-
-namespace {
-
-void declare_stack(StackTensors& p, Layout& layout, const Config& config) {
-  const int C = config.channels;
-  const Start embedding = weight_start(config, Role::embedding, config.vocab_size, config.embedding_channels);
-  if (config.position == Position::learned)
-    p.position = layout.take("embedding.position.weight", Role::embedding, {config.context, C}, embedding);
-  if (config.position == Position::relative)
-    p.relative = layout.take("relative.weight", Role::embedding, {config.relative_buckets, config.n_head}, embedding);
-  if (config.token_types > 0)
-    p.types = layout.take("embedding.token_type.weight", Role::embedding, {config.token_types, C}, embedding);
-  if (config.embedding_norm) p.embedding_norm = declare_norm(layout, config, "embedding.norm", C);
-  declare_first_norm(p, layout, config);
-  for (int l = 0; l < config.n_layer; ++l) p.blocks.push_back(declare_block(layout, config, l));
-  declare_last_norms(p, layout, config);
-}
-
-constexpr const char* kEncoder = "encoder.";
-
-}  // namespace
-
-ModelTensors declare_model(Layout& layout, const Config& config) {
-  const int V = config.vocab_size, C = config.channels, E = config.embedding_channels;
-  const Start embedding = weight_start(config, Role::embedding, V, E);
-  ModelTensors p;
-  p.token = layout.take_matrix({{"embedding.token.weight", Role::embedding, {V, E}, embedding}});
-  if (config.projects())
-    p.project_in = declare_linear(layout, config, "embedding", {{"project", Role::projection, C}}, E);
-  if (config.crosses()) {
-    layout.enter_stack(kEncoder, 0);
-    declare_stack(p.encoder, layout, encoder_of(config));
-  }
-  layout.enter_stack("", config.encoder_layers);
-  declare_stack(p, layout, config);
-  if (config.head_transform) {
-    p.transform = declare_linear(layout, config, "head", {{"transform", Role::transform, C}}, C);
-    p.transform_norm = declare_norm(layout, config, "head.norm", C);
-  }
-  if (config.projects())
-    p.project_out = declare_linear(layout, config, "head", {{"project", Role::projection, E}}, C);
-  if (!config.tied) p.head = layout.take_matrix({{"head.weight", Role::classifier, {V, E}, embedding}});
-  if (config.head_bias) p.head_bias = layout.take("head.bias", Role::classifier, {V});
-  if (config.logit_gain) {
-    const float root = std::sqrt(static_cast<float>(C));
-    p.logit_gain = {layout.take("head.logits.gain", Role::gain, {V}, {1 / root, 0}), root};
-  }
-  if (config.pooler >= Pooler::dense) declare_kept(layout, "pooler", C, C);
-  if (config.pooler >= Pooler::next_sentence) declare_kept(layout, "next_sentence", 2, C);
-  layout.scale_starts([&](const TensorSpec& spec) { return start_factor(spec, config); });
-  layout.stop_decay([&](const TensorSpec& spec) { return unit_vectors(spec, config) != UnitVectors::none; });
-  return p;
-}
+// ---- buffers ---------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -180,123 +110,6 @@ Model without_fix_norm(Model model) {
   return model;
 }
 
-void initialize(Model& model, uint64_t seed, const std::vector<TensorSpec>& tensors) {
-  for (const TensorSpec& spec : tensors) {
-    const uint64_t key = rng::key({seed, rng::word(spec.name)});
-    const Start start = spec.start;
-    const auto value = [=](size_t i) {
-      if (start.is_one(i)) return 1.f;
-      return start.deviation == 0 ? start.mean
-                                  : start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
-    };
-    const size_t size = spec.size();
-    constexpr size_t kChunk = 1 << 10, kCost = 100;  // a normal number costs a logarithm, a root and a cosine
-    as_numbers(model.weights.get() + spec.offset, spec.numbers, [&]<class Number>(Number* numbers) {
-      parallel_for(static_cast<int>((size + kChunk - 1) / kChunk), 1, kCost * kChunk, [&](int begin, int end) {
-        for (size_t i = begin * kChunk; i < std::min(size, end * kChunk); ++i) numbers[i] = rounded<Number>(value(i));
-      });
-    });
-  }
-}
-
-namespace {
-
-TransformSaved declare_transform_saved(Layout& layout, const Config& config, int N) {
-  const std::vector<int> shape = {N, config.channels};
-  TransformSaved saved;
-  saved.up = layout.take("head.transform", Role::transform, shape);
-  saved.active = layout.take("head.activation", Role::activation, shape);
-  saved.norm = declare_norm_saved(layout, config, "head.norm", N, config.channels);
-  saved.y = layout.take("head.norm", Role::norm, shape);
-  return saved;
-}
-
-}  // namespace
-
-namespace {
-
-// B·T and T·C fit into ints, because a larger step would not fit into any machine's memory.
-void require_int_sizes(const Config& config, int B, int T) {
-  constexpr size_t kMost = 0x7fffffff;
-  const size_t S = static_cast<size_t>(stream_count(config));
-  const size_t widest = static_cast<size_t>(std::max(config.channels, config.embedding_channels));
-  if (checked_product({S, size_t(B), size_t(T)}) > kMost || checked_product({size_t(T), widest}) > kMost)
-    throw std::overflow_error("a batch of " + std::to_string(B) + " x " + std::to_string(T) +
-                              " tokens is too large: lower the batch or the context");
-}
-
-// The sums that branches read again if they attend over depth (depth.hpp).
-std::vector<const float*> finished_sums_of(const StackActivations& a, const Config& config) {
-  std::vector<const float*> v = {a.streams};
-  for (int branch = 1; branch < config.branches() * config.n_layer; ++branch) {
-    const BlockSaved& block = a.blocks[(branch - 1) / config.branches()];
-    if (begins_sum(config, branch)) v.push_back(branch % config.branches() == 0 ? block.ffn.y : block.attention.y);
-  }
-  return v;
-}
-
-void declare_stack_activations(StackActivations& a, Layout& layout, const Config& config, int B, int T, bool training) {
-  const int C = config.channels, N = B * T, S = stream_count(config);
-  if (config.projects()) a.token = layout.take("embedding.token", Role::projection, {N, config.embedding_channels});
-  a.embedded = layout.take("embedding", Role::embedding, {N, C});
-  a.x = a.embedded;
-  if (config.embedding_norm) {
-    a.embedding_norm = declare_norm_saved(layout, config, "embedding.norm", N, C);
-    a.x = layout.take("embedding.norm", Role::norm, {N, C});
-  }
-  a.streams = S > 1 ? layout.take("streams", Role::residual, {S * N, C}) : a.x;
-  if (stream_rule(config) == StreamRule::siamese)
-    a.first_norm = declare_norm_saved(layout, config, "streams.first_norm", N, C);
-  for (int l = 0; l < config.n_layer; ++l)
-    a.blocks.push_back(declare_block_saved(layout, config, l, B, T, training));
-  a.end = declare_streams_end(layout, config, N);
-  a.carried = declare_carried(layout, config, a.x, N, training);
-  if (const size_t size = RelativeBuckets::size(config); size > 0)
-    a.relative = layout.take("scratch.relative", Role::scratch, {config.n_head, static_cast<int>(size)});
-  if (training) a.d = layout.take("scratch.gradient", Role::scratch, {S * N, C});
-  if (training && config.projects())
-    a.dnarrow = layout.take("scratch.narrow_gradient", Role::scratch, {N, config.embedding_channels});
-  a.scratch = declare_block_scratch(layout, config, B, T, training);
-  if (is_attnres(stream_rule(config))) a.scratch.streams.depth.v = finished_sums_of(a, config);
-  a.end.depth = a.scratch.streams.depth;
-}
-
-}  // namespace
-
-Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training) {
-  for (const Config& stack : stack_configs(config)) require_int_sizes(stack, B, T);
-  const int N = B * T, V = config.vocab_size, E = config.embedding_channels;
-  Activations a;
-  UnitRows rows;
-  if (config.fix_norm) rows = declare_unit_rows(layout, "embedding.token", V, E, training);
-  if (config.crosses()) {
-    layout.enter_stack(kEncoder, 0);
-    declare_stack_activations(a.encoder, layout, encoder_of(config), B, T, training);
-    a.encoder.token_rows = rows;
-  }
-  layout.enter_stack("", config.encoder_layers);
-  declare_stack_activations(a, layout, config, B, T, training);
-  a.token_rows = a.head_rows = rows;
-  if (config.logit_gain || (config.fix_norm && !config.tied))
-    a.head_rows = declare_unit_rows(layout, "head", V, E, training);
-  if (config.head_transform) a.transform = declare_transform_saved(layout, config, N);
-  if (config.projects()) a.narrow = layout.take("head.project", Role::projection, {N, E});
-  a.losses = layout.take("loss", Role::classifier, {N});
-  a.logits = layout.take("scratch.logits", Role::logits, {classifier_rows(N, V), V});
-  a.table = layout.table();
-  return a;
-}
-
-Activations allocate_activations(const Config& config, int B, int T, bool training) {
-  Layout measure;
-  declare_activations(measure, config, B, T, training);
-  Buffer buffer = allocate(measure.size());
-  Layout layout(buffer.get());
-  Activations a = declare_activations(layout, config, B, T, training);
-  a.buffer = std::move(buffer);
-  return a;
-}
-
 // ---- forward ---------------------------------------------------------------------------------------------
 
 Dropout of_encoder(Dropout dropout) {
@@ -387,47 +200,6 @@ Memory run_encoder(const Model& model, const Activations& a, const EncoderInput&
   return run_encoder(model, a, input, block_context(encoder_of(model, a), batch_of(input, B), {}));
 }
 
-// Returns the classifier's input (N,E) from the end of the stream.
-const float* head_input(const Model& model, const Activations& a, const float* h, int N, bool training = false) {
-  const Config& c = model.config;
-  const int C = c.channels;
-  if (c.head_transform) {
-    const TransformSaved& t = a.transform;
-    linear_forward(t.up, h, model.p.transform, {N, C, C});
-    activation_forward(t.active, t.up, c.activation, N, C);
-    h = norm_forward(t.y, t.norm, t.active, model.p.transform_norm, N, C, training);
-  }
-  if (!a.narrow) return h;
-  linear_forward(a.narrow, h, model.p.project_out, {N, C, c.embedding_channels});
-  return a.narrow;
-}
-
-// The classifier's own matrix, or the token embedding; or the gradient of either, which is null if it does not train.
-const Matrix& head_matrix(const Config& config, const ModelTensors& t) { return config.tied ? t.token : t.head; }
-
-Head head_with(const Config& c, const Matrix& weight, float* bias) {
-  return {{weight.data, bias, c.matmul, {}, weight.numbers},
-          {c.logit_cap, c.z_loss, static_cast<float>(*c.logit_scale), c.label_smoothing}};
-}
-
-// The classifier's parameters. Call it after run_stack(), which normalizes the rows of the token embedding.
-Head head_of(const Model& model, const Activations& a) {
-  const Config& c = model.config;
-  const Matrix& weight = head_matrix(c, model.p);
-  if (!a.head_rows.present()) return head_with(c, weight, model.p.head_bias);
-  if (c.logit_gain)
-    scaled_rows_forward(a.head_rows, weight, model.p.logit_gain, c.vocab_size, c.embedding_channels);
-  else if (!c.tied) unit_rows_forward(a.head_rows, weight, c.vocab_size, c.embedding_channels);
-  return head_with(c, a.head_rows.unit, model.p.head_bias);
-}
-
-// Its gradients.
-Head head_gradients(const Model& model, const Activations& a) {
-  const Matrix& weight = head_matrix(model.config, model.g);
-  const bool of_rows = a.head_rows.present() && (weight || model.config.logit_gain);
-  return head_with(model.config, of_rows ? Matrix(a.head_rows.gradient) : weight, model.g.head_bias);
-}
-
 double sum(const float* x, int n) {
   double s = 0;
   for (int i = 0; i < n; ++i) s += static_cast<double>(x[i]);
@@ -455,15 +227,16 @@ void forward_blocks(const Model& model, const Activations& a, const Batch& batch
 }
 
 void batch_logits(float* logits, const Model& model, const Activations& a, const Batch& batch) {
+  const Config& config = model.config;
   const int N = batch.B * batch.T;
-  const float* h = head_input(model, a, model_features(model, a, batch), N);
-  head_forward(logits, h, head_of(model, a), N, model.config.embedding_channels, model.config.vocab_size);
+  const float* h = head_input(model.p, a, config, model_features(model, a, batch), N);
+  head_forward(logits, h, head_of(model.p, a, config), N, config.embedding_channels, config.vocab_size);
 }
 
 double model_loss(const Model& model, const Activations& a, const Batch& batch) {
   const int N = batch.B * batch.T;
-  const float* h = head_input(model, a, model_features(model, a, batch), N);
-  classifier({a.losses, a.logits}, nullptr, {}, h, head_of(model, a), batch.targets, 1,
+  const float* h = head_input(model.p, a, model.config, model_features(model, a, batch), N);
+  classifier({a.losses, a.logits}, nullptr, {}, h, head_of(model.p, a, model.config), batch.targets, 1,
              {N, model.config.embedding_channels, model.config.vocab_size});
   return sum(a.losses, N);
 }
@@ -471,21 +244,6 @@ double model_loss(const Model& model, const Activations& a, const Batch& batch) 
 // ---- backward --------------------------------------------------------------------------------------------
 
 namespace {
-
-// Computes the losses, and writes the gradient of the end of the stream, h.
-void head_backward(Model& model, const Activations& a, const float* h, const Batch& batch, float scale) {
-  const Config& config = model.config;
-  const int N = batch.B * batch.T, C = config.channels, E = config.embedding_channels;
-  float* d = a.narrow ? a.dnarrow : a.d;
-  classifier({a.losses, a.logits}, d, head_gradients(model, a), head_input(model, a, h, N, true), head_of(model, a),
-             batch.targets, scale, {N, E, config.vocab_size});
-  const TransformSaved& t = a.transform;
-  if (a.narrow) linear_backward(a.d, model.g.project_out, d, t.y ? t.y : h, model.p.project_out, {N, C, E});
-  if (!config.head_transform) return;
-  norm_backward(a.d, model.g.transform_norm, a.d, t.active, t.norm, model.p.transform_norm, N, C);
-  activation_backward(t.active, a.d, t.up, config.activation, N, C);
-  linear_backward(a.d, model.g.transform, t.active, h, model.p.transform, {N, C, C});
-}
 
 // Reads the gradient of the embedding of each token, without its position.
 void embed_backward(const ModelTensors& g, const StackPass& s, const int* tokens, int N) {
@@ -495,21 +253,6 @@ void embed_backward(const ModelTensors& g, const StackPass& s, const int* tokens
   float* dtoken = g.token && a.token_rows.present() ? a.token_rows.gradient : g.token.data;
   if (dtoken)
     embedding_backward(dtoken, tokens, a.token ? a.dnarrow : a.d, N, E, static_cast<float>(*s.config.embedding_scale));
-}
-
-// Under fix_norm and logit_gain, layers read other rows than the parameters, and add to the gradients of these rows.
-void clear_unit_gradients(const Activations& a, const Config& config) {
-  const size_t floats = static_cast<size_t>(config.vocab_size) * config.embedding_channels;
-  for (const UnitRows& rows : {a.token_rows, a.head_rows})
-    if (rows.present()) std::fill_n(rows.gradient, floats, 0.f);
-}
-void unit_gradients_backward(const Model& model, const Activations& a) {
-  const int V = model.config.vocab_size, E = model.config.embedding_channels;
-  if (a.token_rows.present() && model.g.token) unit_rows_backward(model.g.token, a.token_rows, V, E);
-  if (model.config.logit_gain)
-    return scaled_rows_backward(head_matrix(model.config, model.g).data, model.g.logit_gain, a.head_rows,
-                                head_matrix(model.config, model.p), model.p.logit_gain, V, E);
-  if (!model.config.tied && model.g.head && a.head_rows.present()) unit_rows_backward(model.g.head, a.head_rows, V, E);
 }
 
 // s.a.d holds the gradient of the end of the stack. `first` is the number of its first layer among all.
@@ -556,7 +299,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
   const float* h = run_stack(decoder, batch.tokens, context);
 
   clear_unit_gradients(a, config);
-  head_backward(model, a, h, batch, scale.targets);
+  head_backward(model.g, model.p, a, config, h, batch.targets, scale.targets, batch.B * batch.T);
   if (observer) observer->outside(a, decoder.input_of(config.n_layer), batch, false);
   stack_backward(decoder, model.g, context, batch, config.encoder_layers, observer);
   embed_backward(model.g, decoder, batch.tokens, batch.B * batch.T);
@@ -565,7 +308,7 @@ double model_loss_and_gradients(Model& model, const Activations& a, const Batch&
     stack_backward(encoder, model.g.encoder, of_source, source, 0, observer);
     embed_backward(model.g, encoder, source.tokens, source.B * source.T);
   }
-  unit_gradients_backward(model, a);
+  unit_gradients_backward(model.g, model.p, a, config);
   return sum(a.losses, batch.B * batch.T);
 }
 
@@ -634,8 +377,9 @@ void model_logits(float* logits, const Model& model, const Activations& a, const
   std::vector<int> from, to;
   if (model.config.crosses() && cache.sources.empty()) throw std::logic_error("the decoder has no source to read");
   if (model.config.crosses()) context.memory = memory_of(cache, B, T, first, from, to, model.config.channels);
-  const float* h = head_input(model, a, run_stack(s, tokens, context, block_forward, &cache, first), B * T);
-  const Head head = head_of(model, a);
+  const float* features = run_stack(s, tokens, context, block_forward, &cache, first);
+  const float* h = head_input(model.p, a, model.config, features, B * T);
+  const Head head = head_of(model.p, a, model.config);
   const int together = T == 1 ? B : 1;  // the last rows of longer pieces are not contiguous
   for (int b = 0; b < B; b += together)
     head_forward(logits + size_t(b) * V, h + (size_t(b + 1) * T - 1) * E, head, together, E, V);

@@ -6,34 +6,10 @@
 #include <functional>
 #include <vector>
 
-#include "block.hpp"
-#include "layers/embedding/unit_rows.hpp"
+#include "activations.hpp"
 #include "layers/kernels/buffer.hpp"
-#include "layers/streams/stream_ends.hpp"
+#include "model_tensors.hpp"
 #include "resolve.hpp"
-
-// Parameters of a stack, or their gradients.
-struct StackTensors : EndNorms {
-  float* position = nullptr;  // (context,C), learned positions only
-  float* relative = nullptr;  // (relative_buckets,H), relative positions only
-  float* types = nullptr;     // (token_types,C), if there are any
-  Norm embedding_norm;        // if enabled
-  std::vector<Block> blocks;
-};
-
-// Parameters, or their gradients. What is inherited is the only stack, or the decoder.
-struct ModelTensors : StackTensors {
-  Matrix token;       // (V,E), E being C unless the embedding is projected
-  Linear project_in;  // (C,E), if it is
-  StackTensors encoder;
-  Linear transform;           // (C,C) of the head, if enabled
-  Norm transform_norm;
-  Linear project_out;         // (E,C), if the embedding is projected
-  Matrix head;                // (V,E), null if tied to `token`
-  float* head_bias = nullptr;  // (V), if enabled
-  RowGain logit_gain;          // (V), if enabled
-};
-ModelTensors declare_model(Layout& layout, const Config& config);
 
 struct Model {
   Config config;   // resolved
@@ -72,50 +48,6 @@ Model merged(Model model);
 
 // Returns the model without Config::fix_norm: its rows have length 1, as what they computed before, until they train.
 Model without_fix_norm(Model model);
-
-// Draws every tensor from (seed, its name), so that adding a tensor does not change the others. Then normalizes normed
-// weights. Admin's gains on skip paths follow from a forward pass, so profile.cpp defines this function.
-void initialize(Model& model, uint64_t seed);
-
-// Draws these tensors of its table only.
-void initialize(Model& model, uint64_t seed, const std::vector<TensorSpec>& tensors);
-
-// What the head's transform saves: h → up → active → y, each (N,C).
-struct TransformSaved {
-  float *up = nullptr, *active = nullptr, *y = nullptr;
-  NormSaved norm;
-};
-
-// What a stack computes, and its scratch buffers.
-struct StackActivations {
-  UnitRows token_rows;                      // (V,E) of the token embedding, under fix_norm; both stacks have the same
-  float* token = nullptr;                   // (N,E) before its projection, else null
-  float *embedded = nullptr, *x = nullptr;  // (N,C) token + position + type; after its norm
-  float* streams = nullptr;                 // (S,N,C) the first block's input; x if there is one stream
-  NormSaved embedding_norm, first_norm;
-  std::vector<BlockSaved> blocks;
-  StreamsEnd end;            // its h (N,C) is what the head, or the decoder, reads
-  float* d = nullptr;        // (S,N,C) the gradient of the stream
-  float* dnarrow = nullptr;  // (N,E) the gradient of token
-  float* relative = nullptr;  // (H,distances) the biases of relative positions
-  Carried carried;
-  BlockScratch scratch;
-};
-
-// Activations and scratch buffers of one step, for up to B sequences of up to T tokens, and as many sources.
-struct Activations : StackActivations {
-  std::vector<TensorSpec> table;
-  Buffer buffer;
-
-  StackActivations encoder;
-  TransformSaved transform;
-  UnitRows head_rows;       // (V,E) of the classifier, under fix_norm or logit_gain; token_rows if it is tied
-  float* narrow = nullptr;  // (N,E) the classifier's input if the embedding is projected, else null; dnarrow serves it
-  float* losses = nullptr;  // (N)
-  float* logits = nullptr;  // (classifier_rows, V)
-};
-Activations declare_activations(Layout& layout, const Config& config, int B, int T, bool training);
-Activations allocate_activations(const Config& config, int B, int T, bool training);
 
 // What an encoder reads for a batch: B rows of T tokens each, the sources of the examples in the batch's rows. Padding
 // is an example of its own, which no target sees.

@@ -8,7 +8,6 @@
 
 #include "layers/config/parametrization.hpp"
 #include "layers/kernels/random.hpp"
-#include "normed_weights.hpp"
 
 namespace {
 
@@ -84,7 +83,15 @@ std::vector<int> random_tokens(size_t n, int vocabulary, uint64_t key) {
   return tokens;
 }
 
-void initialize_skip_gains(Model& model, uint64_t seed) {
+}  // namespace
+
+void profile_skip_gains(Model& model, const Activations& activations, const Batch& batch, const Dropout& dropout) {
+  if (!has_skip_gains(model.p) && !has_skip_gains(model.p.encoder)) return;
+  Profile profile;
+  forward_blocks(model, activations, batch, dropout, std::ref(profile));
+}
+
+void profile_skip_gains(Model& model, uint64_t seed) {
   if (!has_skip_gains(model.p) && !has_skip_gains(model.p.encoder)) return;
   Config c = model.config;
   c.recompute = Recompute::full;  // blocks share what they compute, but for their outputs
@@ -97,18 +104,4 @@ void initialize_skip_gains(Model& model, uint64_t seed) {
   if (c.crosses()) batch.encoder = {sources.data(), T, nullptr, from.data(), to.data()};
   const Activations activations = allocate_activations(c, B, T, true);
   profile_skip_gains(model, activations, batch, {c.dropout, rng::key({seed, rng::word("profile dropout")})});
-}
-
-}  // namespace
-
-void profile_skip_gains(Model& model, const Activations& activations, const Batch& batch, const Dropout& dropout) {
-  if (!has_skip_gains(model.p) && !has_skip_gains(model.p.encoder)) return;
-  Profile profile;
-  forward_blocks(model, activations, batch, dropout, std::ref(profile));
-}
-
-void initialize(Model& model, uint64_t seed) {
-  initialize(model, seed, model.table);
-  normalize_weights(model.weights.get(), model.table, model.config);
-  initialize_skip_gains(model, seed);
 }

@@ -11,12 +11,14 @@
 // The depth parametrization multiplies branches by a factor b = base depth/depth, of which there are 1/b times as many.
 // There Var[oₖ]/b takes the place of Var[oₖ], so that ω is that of the base model at the same relative depth.
 
+#include <cstdint>
+
 #include "model.hpp"
 
 // Writes every ω of the model from a pass with this dropout. The activations are those of training. Does nothing if the
 // model has none.
 void profile_skip_gains(Model& model, const Activations& activations, const Batch& batch, const Dropout& dropout);
 
-// initialize(), which model.hpp declares, calls it with the model's dropout and about 1000 random tokens, whose
-// frequencies follow Zipf's law. So the start is a function of the model and the seed alone. The authors take a batch
-// of the text. Factors of a warm-up count as 1.
+// The same with the model's dropout and about 1000 random tokens, whose frequencies follow Zipf's law. So the start is
+// a function of the model and the seed alone. The authors take a batch of the text. Factors of a warm-up count as 1.
+void profile_skip_gains(Model& model, uint64_t seed);
