@@ -2,9 +2,10 @@
 
     make check-markdown
 
-Links lead to files and headings, tables have even rows, GitHub shows the formulas, quoted test cases exist,
-measurements name their command, and the page of a layer has its sections. Each check first runs on the made-up pages
-of markdown_faults.py. The tests in test/test_pages.cpp check names and commands, test_worked_*.cpp the worked numbers.
+Links lead to files and headings, tables have even rows, GitHub shows the formulas, quoted test cases exist, functions
+are in the files that the page names, measurements name their command, and the page of a layer has its sections. Each
+check first runs on the made-up pages of markdown_faults.py. The tests in test/test_pages.cpp check names and commands,
+test_worked_*.cpp the worked numbers.
 """
 
 import os
@@ -37,7 +38,7 @@ def read_tree():
         folders[:] = [name for name in folders if name not in LEFT_OUT and (name[0] != "." or name == ".ci")]
         for name in names:
             path = Path(folder, name)
-            reads = name.endswith(".md") or name.startswith("test_")
+            reads = path.suffix in (".md", ".cpp", ".hpp")
             files[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8") if reads else ""
     return Tree(files)
 
@@ -154,7 +155,7 @@ def formulas(path, blocks, tree):
             yield from ((inline.map[0] + 1, fault) for fault in faults_of_inline(inline) if fault)
 
 
-# ---- test cases and measurements -----------------------------------------------------------------
+# ---- test cases, functions and measurements ------------------------------------------------------
 
 FILE = r"(?P<file>test/test_\w+\.cpp)"
 QUOTED = (re.compile(FILE + r'[`),: (\n]*"(?P<name>[^"]*)"'),
@@ -167,6 +168,21 @@ def test_cases(path, blocks, tree):
             name = " ".join(quoted["name"].split())
             if f'TEST_CASE("{name}"' not in tree.files.get(quoted["file"], f'TEST_CASE("{name}"'):
                 yield block.line, f'{quoted["file"]} has no TEST_CASE "{name}"'
+
+
+FUNCTION = re.compile(r"`(?P<name>\w+)(?:\(\))?` (?:\(|in )`(?P<file>[\w/]+\.[ch]pp)`")
+
+
+def functions(path, blocks, tree):
+    """`name` (`file`) or `name` in `file`: the file, seen from the page, from layers/ or from the top, has the name."""
+    for block in blocks:
+        for named in FUNCTION.finditer(block.text if block.inlines else ""):
+            found = [name for start in (os.path.dirname(path), "layers", "") if
+                     (name := os.path.normpath(os.path.join(start, named["file"]))) in tree.files]
+            if not found:
+                yield block.line, f"there is no {named['file']}"
+            elif not re.search(rf"\b{named['name']}\b", tree.files[found[0]]):
+                yield block.line, f"{found[0]} has no {named['name']}"
 
 
 UNITS = ("GB/s", "GFLOP/s", "TFLOP/s", "tokens/s", "tokens a second", "times as fast", "times the speed",
@@ -266,7 +282,7 @@ def worked(path, blocks, tree):
 
 # --------------------------------------------------------------------------------------------------
 
-CHECKS = (links, tables, formulas, test_cases, measurements, layers, worked)
+CHECKS = (links, tables, formulas, test_cases, functions, measurements, layers, worked)
 
 
 def misjudged(check):

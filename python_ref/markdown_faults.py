@@ -3,7 +3,7 @@ layers/norm/norm.md of a made-up tree."""
 
 TREE = {
     "README.md": "# Top\n## Two words\n## Two words\n",
-    "layers/norm/norm.hpp": "",
+    "layers/norm/norm.hpp": "void norm_forward();",
     "layers/textbook/norm.hpp": "",
     "test/test_norm.cpp": 'TEST_CASE("a norm is right", "[norm]") {}\n',
     "test/test_worked_norm.cpp": 'WorkedPage page("norm");\n',
@@ -50,6 +50,10 @@ FAULTS = {  # check → (pages with one fault, pages without)
          '"a norm is wrong" in `test/test_norm.cpp`'],
         ['`test/test_norm.cpp`, "a norm is right"', '`test/test_norm.cpp` ("a norm\nis right")',
          '"a norm is right" (`test/test_norm.cpp`)', '"this" is not in `test/test_norm.cpp`']),
+    "functions": (
+        ["`forward` (`norm/norm.hpp`)", "1. `norm_backward` (`norm.hpp`)", "`norm_forward` in `norm/none.hpp`"],
+        ["`norm_forward` (`norm/norm.hpp`)", "`norm_forward()` in `layers/norm/norm.hpp`",
+         "`norm_forward` (`norm.hpp`)"]),
     "measurements": (
         ["It reads 30 GB/s.", "3 ms", "2 times as fast", "| GFLOP/s |\n|---|\n| 7 |", "```text\nrung 0   3 µs\n```",
          "3 ms\n\n## Next" + BY_BENCH, "3 ms\n\nMeasured with `ls`", "3 ms. Measured with `make bench`",
