@@ -276,6 +276,17 @@ TEST_CASE("the grid: combinations, unions and seeds", "[compare]") {
   CHECK(contains(complaint({"placement=post", "seed=1,1"}), "--grid seed has the value 1 twice"));
 }
 
+TEST_CASE("--grid and --tune may be quoted as one word", "[compare]") {
+  const Grid apart = parse_grid({"placement=post", "window-layers=1 of 2", "seed=1,2", "+", "placement=none"});
+  const Grid quoted = parse_grid({"placement=post window-layers=1 of 2 seed=1,2 + placement=none"});
+  REQUIRE(quoted.cells.size() == apart.cells.size());
+  for (size_t i = 0; i < apart.cells.size(); ++i) CHECK(quoted.cells[i].name == apart.cells[i].name);
+  CHECK(quoted.cells[0].value("window-layers") == "1 of 2");
+  CHECK(quoted.seeds == apart.seeds);
+  CHECK(parse_tuning({"lr=1e-3,3e-3 warmup=5%,20%"}).options.size() == 2);
+  CHECK(contains(complaint({""}), "unknown key ''"));
+}
+
 TEST_CASE("the values of --tune go on beyond those given, by their ratio", "[compare]") {
   const Tuning tuning = parse_tuning({"lr=1e-2,3e-4,3e-3", "warmup=5%,20%"});
   const TunedOption &lr = tuning.options.at(0), &warmup = tuning.options.at(1);

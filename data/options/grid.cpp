@@ -56,6 +56,23 @@ void refuse_spaces(const Words& words, const std::string& option) {
   }
 }
 
+// Splits words that were quoted together, "placement=post,pre seed=1,2", where the next key or a "+" begins. A value may
+// have spaces of its own.
+Words unquoted(const Words& words) {
+  Words all;
+  for (const std::string& word : words) {
+    std::istringstream pieces(word);
+    bool first = true;
+    for (std::string piece; pieces >> piece; first = false) {
+      const bool begins = first || piece == "+" || all.back() == "+" || piece.find('=') != piece.npos;
+      if (begins) all.push_back(piece);
+      else all.back() += " " + piece;
+    }
+    if (first) all.push_back(word);  // nothing but spaces
+  }
+  return all;
+}
+
 // Returns each cell combined with each of a key's values.
 std::vector<GridCell> multiplied(const std::vector<GridCell>& cells, const std::string& key, const Words& values) {
   std::vector<GridCell> product;
@@ -78,7 +95,8 @@ std::string GridCell::value(const std::string& key) const {
   return "";
 }
 
-Grid parse_grid(const std::vector<std::string>& words) {
+Grid parse_grid(const std::vector<std::string>& given) {
+  const Words words = unquoted(given);
   refuse_spaces(words, "--grid");
   Grid grid;
   std::vector<GridCell> cells = {{}};  // the combinations since the last "+"
@@ -181,7 +199,8 @@ bool Tuning::contains(const Point& point) const {
   return true;
 }
 
-Tuning parse_tuning(const std::vector<std::string>& words) {
+Tuning parse_tuning(const std::vector<std::string>& given) {
+  const Words words = unquoted(given);
   refuse_spaces(words, "--tune");
   Tuning tuning;
   for (const std::string& word : words) {
