@@ -1,16 +1,24 @@
-"""Compares mHC of layers/streams.py with DeepseekV4HyperConnection of transformers 5.23 or newer, SiameseNorm with the
+"""Compares the streams of DeepSeek V4, GLM-5.3 and HY V4 with their classes of transformers 5.24, SiameseNorm with the
 order in which its authors' block computes, attention residuals with their authors' pseudocode and with the model
-Inkling2 of transformers 5.24, nGPT with PyTorch's normalize and lerp, and Admin with the order in which its authors'
+Inkling2 of transformers, nGPT with PyTorch's normalize and lerp, and Admin with the order in which its authors'
 profiling pass computes.
 
     python python_ref/check_streams.py
 
-The classes compute in float32; so do both there. The twin itself is checked in float64 by the reference files.
+Inkling2 computes in float32; so do both there. The twin itself is checked in float64 by the reference files.
 """
 
+from contextlib import contextmanager
+from types import SimpleNamespace
+from unittest import mock
+
 import torch
+from transformers.models.deepseek_v4 import modeling_deepseek_v4 as deepseek
 from transformers.models.deepseek_v4.configuration_deepseek_v4 import DeepseekV4Config
-from transformers.models.deepseek_v4.modeling_deepseek_v4 import DeepseekV4HyperConnection
+from transformers.models.glm5_next import modeling_glm5_next as glm
+from transformers.models.glm5_next.configuration_glm5_next import Glm5NextTextConfig
+from transformers.models.hy_v4 import modeling_hy_v4 as hy
+from transformers.models.hy_v4.configuration_hy_v4 import HYV4Config
 from transformers.models.inkling2.configuration_inkling2 import Inkling2TextConfig
 from transformers.models.inkling2.modeling_inkling2 import Inkling2TextModel
 
@@ -19,38 +27,130 @@ from layers import ngpt, norm, residual, streams
 from layers.parameters import Parameters
 
 torch.manual_seed(1)
-worst = 0.0
-for S in (1, 2, 4):
-    C = 24
-    config = DeepseekV4Config(hidden_size=C, hc_mult=S, rms_norm_eps=1e-5)
-    assert (config.hc_sinkhorn_iters, config.hc_eps) == (streams.SINKHORN_ROUNDS, streams.EPS)
-    theirs = DeepseekV4HyperConnection(config)
-    ours = {"weight": theirs.fn, "bias": theirs.base, "scale": theirs.scale}
-    for parameter in ours.values():
-        torch.nn.init.normal_(parameter, std=0.5)
-    h, f = torch.randn(2, 5, S, C), torch.randn(2, 5, C)
-    results = []
-    for mine in (False, True):
-        x = h.clone().requires_grad_()
-        if mine:
-            pre, post, comb = streams.mhc_coefficients(x, *ours.values(), config.rms_norm_eps)
-            read = (pre[..., None] * x).sum(2)
-        else:
-            post, comb, read = theirs(x)
-        y = post[..., None] * (read * f)[..., None, :] + comb.transpose(-1, -2) @ x  # DeepseekV4DecoderLayer
-        gradients = torch.autograd.grad(y.square().sum(), [x, *ours.values()])
-        results.append([y, read, post, comb, *gradients])
-    for a, b in zip(*results):
-        worst = max(worst, ((a - b).norm() / b.norm().clamp(min=1e-3)).item())
-print(f"mHC against transformers' DeepseekV4HyperConnection: {worst:.1e} relative at worst")
-assert worst < 5e-6
 
 
-def siamese_here(p, c, x, branches):
-    h = streams.enter(p, c, "siamese", x)
+def names_of(layers):
+    return [f"block.{layer}.{branch}" for layer in range(layers) for branch in ("attention", "ffn")]
+
+
+def make_branches(C, layers):
+    """Functions that stand for attention and feed-forward layers, in the order of a stack."""
+    return [(name, lambda u, W=torch.randn(C, C): torch.tanh(u @ W)) for name in names_of(layers)]
+
+
+def stack_here(p, c, x, branches):
+    row = residual.PLACEMENTS[c.placement]
+    h = streams.enter(p, c, row.streams, x)
     for name, F in branches:
         h = residual.apply(p, c, name, h, F)
-    return streams.leave(p, c, "siamese", h, lambda z: norm.apply(p, c, "final_norm", z))
+    return streams.leave(p, c, row.streams, row.end, h, lambda z: norm.apply(p, c, "final_norm", z))
+
+
+def parameters_of(c, branches):
+    rule, end = residual.PLACEMENTS[c.placement].streams, residual.PLACEMENTS[c.placement].end
+    rows = streams.declare_last(c, rule, end) + norm.declare("final_norm", c.channels, c)
+    for name, _ in branches:
+        rows += streams.declare(f"{name}.streams", c, rule) + norm.declare(f"{name}.norm_in", c.channels, c)
+    return Parameters({name: torch.randn(shape, requires_grad=True) for name, shape in rows})
+
+
+# ---- mHC and independent hyper-connections ---------------------------------------------------------------------
+
+
+class Stand(torch.nn.Module):
+    """Stands for a layer of a model that is not compared. Layers of attention return several values."""
+
+    def __init__(self, function, values=1):
+        super().__init__()
+        self.function, self.values = function, values
+
+    def forward(self, hidden_states, **_):
+        y = self.function(hidden_states)
+        return y if self.values == 1 else (y,) + (None,) * (self.values - 1)
+
+
+@contextmanager
+def widened():
+    """The classes cast to float32. Here they compute in float64."""
+    cast = mock.patch.object(torch.Tensor, "float", torch.Tensor.double)
+    with cast, mock.patch.object(torch, "float32", torch.float64):
+        yield
+
+
+def parts_of(family, config, c):
+    """The modules of a model of transformers that compute the residual path, under our names."""
+    module, prefix, _ = family
+    connection, head = getattr(module, prefix + "HyperConnection"), getattr(module, prefix + "HyperHead")
+    norm_class = getattr(module, prefix + "RMSNorm")
+    parts = {"streams": head() if prefix.startswith("Glm") else head(config)}
+    for name in names_of(c.layers):
+        parts[f"{name}.streams"] = connection(config)
+        parts[f"{name}.norm_in"] = norm_class(c.channels, c.norm_eps)
+    return parts | {"final_norm": norm_class(c.channels, c.norm_eps)}
+
+
+OURS = {"fn": "weight", "base": "bias", "scale": "scale", "hc_fn": "weight", "hc_base": "bias", "hc_scale": "scale"}
+
+
+def stack_of_class(family, parts, c, x, branches):
+    """What the model does with its layers, whose attention and experts are replaced, and with their output."""
+    module, prefix, values = family
+    kind = getattr(module, prefix + "DecoderLayer")
+    h = x[:, :, None].expand(-1, -1, c.streams, -1).contiguous()
+    for i in range(c.layers):
+        layer = kind.__new__(kind)
+        torch.nn.Module.__init__(layer)
+        layer.block_type = "indexed_attention"  # of GLM
+        layer.self_attn, layer.mlp = Stand(branches[2 * i][1], values), Stand(branches[2 * i + 1][1])
+        attention, ffn = f"block.{i}.attention", f"block.{i}.ffn"
+        layer.attn_hc, layer.input_layernorm = parts[f"{attention}.streams"], parts[f"{attention}.norm_in"]
+        layer.ffn_hc, layer.post_attention_layernorm = parts[f"{ffn}.streams"], parts[f"{ffn}.norm_in"]
+        h = layer.forward(h)
+        h = h[0] if isinstance(h, tuple) else h
+    return parts["final_norm"](parts["streams"](h))
+
+
+torch.set_default_dtype(torch.float64)
+FAMILIES = {  # and how many values attention returns
+    "mhc-read": (deepseek, "DeepseekV4", 2),
+    "mhc-mean": (glm, "Glm5NextText", 3),
+    "hyper-independent": (hy, "HYV4", 3),
+}
+for settings in (DeepseekV4Config(), Glm5NextTextConfig()):
+    assert (settings.hc_sinkhorn_iters, settings.hc_eps) == (streams.SINKHORN_ROUNDS, streams.EPS)
+assert (HYV4Config().hc_magnitude, HYV4Config().hc_eps) == (2, streams.EPS)
+for placement, family in FAMILIES.items():
+    worst = 0.0
+    for S in (1, 2, 4):
+        c = Config.from_options(
+            {"placement": placement, "layers": 3, "heads": 2, "channels": 8, "vocab-size": 5, "streams": S}
+            | {"norm": "rmsnorm", "norm-eps": 0.5}  # without eps, gradients of the first read are rounding errors
+        )
+        config = SimpleNamespace(
+            hidden_size=8, hc_mult=S, hc_eps=1e-6, hc_sinkhorn_iters=20, hc_magnitude=2.0, rms_norm_eps=0.5
+        )
+        branches = make_branches(8, 3)
+        p = parameters_of(c, branches)
+        parts, theirs = parts_of(family, config, c), {}
+        for name, part in parts.items():
+            for key, value in part.named_parameters():
+                theirs[f"{name}.{OURS.get(key, 'gain')}"] = value
+        assert theirs.keys() == p.keys()
+        for name, value in theirs.items():
+            value.data = p[name].detach().clone()
+        x = torch.randn(2, 5, 8, requires_grad=True)
+        end = stack_here(p, c, x, branches)
+        ours = [end, *torch.autograd.grad(end.square().sum(), [x, *p.values()])]
+        with widened():
+            end = stack_of_class(family, parts, c, x, branches)
+        assert end.dtype == torch.float64
+        want = [end, *torch.autograd.grad(end.square().sum(), [x, *(theirs[name] for name in p)])]
+        worst = max([worst] + [((a - b).norm() / b.norm().clamp(min=1e-3)).item() for a, b in zip(ours, want)])
+    print(f"{placement} against the layers and the end of {family[1]}Model: {worst:.1e} relative at worst")
+    assert worst < 1e-12
+
+
+# ---- SiameseNorm ----------------------------------------------------------------------------------------------
 
 
 def siamese_by_authors(p, c, x, branches):
@@ -78,7 +178,7 @@ matrices = [torch.randn(c.channels, c.channels) for _ in names]
 branches = [(name, lambda u, W=W: torch.tanh(u @ W)) for name, W in zip(names, matrices)]
 x = torch.randn(2, 5, c.channels, requires_grad=True)
 results = []
-for path in (siamese_here, siamese_by_authors):
+for path in (stack_here, siamese_by_authors):
     end = path(p, c, x, branches)
     results.append([end, *torch.autograd.grad(end.square().sum(), [x, *p.values()])])
 worst = max(((a - b).norm() / b.norm()).item() for a, b in zip(*results))
@@ -87,28 +187,6 @@ assert worst < 1e-13
 
 
 # ---- attention residuals -------------------------------------------------------------------------------------
-
-
-def make_branches(C, layers):
-    """Functions that stand for attention and feed-forward layers, in the order of a stack."""
-    names = [f"block.{layer}.{branch}" for layer in range(layers) for branch in ("attention", "ffn")]
-    return [(name, lambda u, W=torch.randn(C, C): torch.tanh(u @ W)) for name in names]
-
-
-def attnres_here(p, c, x, branches):
-    rule = residual.PLACEMENTS[c.placement].streams
-    h = streams.enter(p, c, rule, x)
-    for name, F in branches:
-        h = residual.apply(p, c, name, h, F)
-    return streams.leave(p, c, rule, h, lambda z: norm.apply(p, c, "final_norm", z))
-
-
-def parameters_of(c, branches):
-    rule = residual.PLACEMENTS[c.placement].streams
-    rows = streams.declare_last(c, rule) + norm.declare("final_norm", c.channels, c)
-    for name, _ in branches:
-        rows += streams.declare(f"{name}.streams", c, rule) + norm.declare(f"{name}.norm_in", c.channels, c)
-    return Parameters({name: torch.randn(shape, requires_grad=True) for name, shape in rows})
 
 
 def attnres_by_authors(p, c, x, branches):
@@ -150,22 +228,10 @@ for block in (1, 2, 4, 6):
     branches = make_branches(8, 5)
     p = parameters_of(c, branches)
     x = torch.randn(2, 5, 8, requires_grad=True)
-    paths = [lambda v: attnres_here(p, c, v, branches), lambda v: attnres_by_authors(p, c, v, branches)]
+    paths = [lambda v: stack_here(p, c, v, branches), lambda v: attnres_by_authors(p, c, v, branches)]
     worst = max(worst, compare(paths, p, x))
 print(f"attention residuals against their authors' pseudocode: {worst:.1e} relative at worst")
 assert worst < 1e-12
-
-
-class Stand(torch.nn.Module):
-    """Stands for a layer of Inkling2 that is not compared."""
-
-    def __init__(self, function, several=False):
-        super().__init__()
-        self.function, self.several = function, several
-
-    def forward(self, hidden_states, **_):
-        y = self.function(hidden_states)
-        return (y, None) if self.several else y
 
 
 def inkling(c, p, branches, block):
@@ -180,7 +246,7 @@ def inkling(c, p, branches, block):
     theirs = Inkling2TextModel._from_config(config, attn_implementation="eager")
     for i, layer in enumerate(theirs.layers):
         attention, ffn = f"block.{i}.attention", f"block.{i}.ffn"
-        layer.self_attn, layer.mlp = Stand(branches[2 * i][1], True), Stand(branches[2 * i + 1][1])
+        layer.self_attn, layer.mlp = Stand(branches[2 * i][1], 2), Stand(branches[2 * i + 1][1])
         layer.post_attention_convolution = layer.post_mlp_convolution = Stand(lambda y: y)
         layer.input_layernorm.weight = torch.nn.Parameter(p[f"{attention}.norm_in.gain"].detach())
         layer.post_attention_layernorm.weight = torch.nn.Parameter(p[f"{ffn}.norm_in.gain"].detach())
@@ -216,7 +282,7 @@ for block in (1, 2, 3):  # layers
     theirs = inkling(c, p, branches, block)
     x = torch.randn(2, 5, 8, requires_grad=True)
     y = x.detach().clone().requires_grad_()
-    ours = attnres_here(p, c, x, branches)
+    ours = stack_here(p, c, x, branches)
     end = theirs(inputs_embeds=y, use_cache=False).last_hidden_state
     ours.square().sum().backward()
     end.square().sum().backward()

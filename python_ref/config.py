@@ -28,7 +28,7 @@ class Config:
     fix_norm: bool = False  # rows of the token embedding and of the classifier have length 1
     qk_norm: str = "none"  # none | head | full | qkv | unit
     block: str = "sequential"  # sequential | parallel | parallel-shared
-    streams: int = 4  # residual streams under hyper, hyper-static and mhc
+    streams: int = 4  # residual streams of placements that mix them
     residual_block: int = 1  # branches in each block of attention residuals
     mix_fraction: float = 0.25  # share of the blocks that are Post-LN under mix-ln, from the first
     layers: int = 4  # of the decoder if there are two stacks

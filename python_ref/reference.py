@@ -1211,7 +1211,7 @@ def read_model(file):
 PACKED_MODELS = (
     "pre-layernorm-gpt", "post-rmsnorm-llama", "sandwich-batchnorm", "deepnorm-layernorm-gpt", "pre-qk-norm-head-llama",
     "wired-gemma2", "wired-all-of-attention", "wired-bloom", "wired-sinusoidal", "wired-mistral", "wired-nanochat",
-    "mhc-rmsnorm-llama", "moe-olmoe", "wired-bert", "wired-bidirectional",
+    "mhc-rmsnorm-llama", "moe-olmoe", "wired-bert", "wired-bidirectional", "hyper-independent-rmsnorm-llama",
 )  # fmt: skip
 
 
@@ -1253,6 +1253,7 @@ def diagnostics_cases(out):
     names += ["hyper-layernorm-gpt", "mhc-rmsnorm-llama", "resi-dual-layernorm-gpt", "siamese-layernorm-gpt"]
     names += ["ngpt-layernorm-gpt", "wired-ngpt"]
     names += ["attnres-layernorm-gpt", "wired-attnres-by-3"]
+    names += ["mhc-read-rmsnorm-llama", "hyper-independent-layernorm-gpt"]
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
     names += ["b2t-layernorm-gpt", "b2t-rmsnorm-llama", "normformer-layernorm-gpt", "wired-head-scale"]
     names += ["hybridnorm-star-rmsnorm-llama", "wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]

@@ -31,8 +31,9 @@ TEST_CASE("the table of placements", "[config]") {
     bool in, inner, out, sum, final;
     double skip8 = 1, gain32 = 1;  // α of 8 layers, β of 32
     StreamRule streams = StreamRule::single;
+    StreamEnd end = StreamEnd::sum;
   };
-  for (const auto& [name, in, inner, out, sum, final, skip8, gain32, streams] :
+  for (const auto& [name, in, inner, out, sum, final, skip8, gain32, streams, end] :
        {Row{"post", 0, 0, 0, 1, 0},
         {"pre", 1, 0, 0, 0, 1},
         {"sandwich", 1, 0, 1, 0, 1},
@@ -56,6 +57,9 @@ TEST_CASE("the table of placements", "[config]") {
         {"hyper", 1, 0, 0, 0, 1, 1, 1, StreamRule::hyper},
         {"hyper-static", 1, 0, 0, 0, 1, 1, 1, StreamRule::hyper_static},
         {"mhc", 1, 0, 0, 0, 1, 1, 1, StreamRule::mhc},
+        {"mhc-read", 1, 0, 0, 0, 1, 1, 1, StreamRule::mhc, StreamEnd::read},
+        {"mhc-mean", 1, 0, 0, 0, 1, 1, 1, StreamRule::mhc, StreamEnd::mean},
+        {"hyper-independent", 1, 0, 0, 0, 1, 1, 1, StreamRule::independent, StreamEnd::read},
         {"resi-dual", 0, 0, 0, 1, 1, 1, 1, StreamRule::dual},
         {"siamese", 1, 0, 0, 1, 1, 1, 1, StreamRule::siamese},
         {"attnres", 1, 0, 0, 0, 1, 1, 1, StreamRule::attnres},
@@ -70,6 +74,7 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK(p.norm_sum == sum);
     CHECK(p.final_norm == final);
     CHECK(p.streams == streams);
+    CHECK(p.stream_end == end);
     CHECK(p.skip({8}) == skip8);
     CHECK(p.init.gain({32}) == Approx(gain32).epsilon(1e-7));
     CHECK(p.in_scale(3) == (p.name == std::string("lns") ? .5 : 1));  // 1/√4: layer 3 is the fourth
@@ -82,7 +87,7 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK(p.init.qk_gain == (p.name == std::string("b2t")));
     CHECK(p.head_scale == (p.name == std::string("normformer")));
   }
-  CHECK(placements().size() == 28);
+  CHECK(placements().size() == 31);
 }
 
 TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[config]") {

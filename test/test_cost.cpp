@@ -77,6 +77,28 @@ TEST_CASE("FLOPs of the gates of GatedNorm", "[cost]") {
   CHECK(all - flops_per_token(resolve(c), table) == 2 * 4 * 32);  // no dup
 }
 
+TEST_CASE("info --cost counts the products of streams", "[cost]") {
+  const auto flops = [](const char* placement) {
+    Config c;
+    c.placement = placement, c.vocab_size = 11, c.n_layer = 3, c.channels = 32, c.streams = 4;
+    return flops_per_token(resolve(c));
+  };
+  const double C = 32, branches = 2 * 3, read = 4 * 4 * C + 4 * C;
+  CHECK(flops("mhc") - flops("pre") == 6 * branches * (24 * 4 * C + 24 * C));
+  CHECK(flops("mhc-mean") == flops("mhc"));
+  CHECK(flops("mhc-read") - flops("mhc") == 6 * read);
+  CHECK(flops("hyper-independent") - flops("pre") == 6 * (branches * (8 * 4 * C + 8 * C) + read));
+
+  Config c;
+  c.placement = "mhc-read", c.vocab_size = 11, c.channels = 32, c.streams = 4;
+  Layout layout;
+  declare_model(layout, resolve(c));
+  std::vector<TensorSpec> table = layout.table();
+  const double all = flops_per_token(resolve(c), table);
+  for (TensorSpec& spec : table) spec.trained = spec.name != "streams.weight";
+  CHECK(all - flops_per_token(resolve(c), table) == 2 * 4 * 4 * C);
+}
+
 // ---- part by part ------------------------------------------------------------------------------------------
 
 namespace {

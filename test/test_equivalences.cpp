@@ -392,15 +392,15 @@ TEST_CASE("a model with hyper-connections starts as Pre-LN", "[model][streams]")
     if (!norm_row(norm).row_norm) continue;  // the sum of S equal streams is S times as large: a row norm hides it
     const auto exact = [](Config& c) { c.norm_eps = 0; };
     Model pre = randomized(make_config("pre", norm, exact));
-    for (const char* placement : {"hyper", "hyper-static", "mhc"}) {
+    for (const char* placement : {"hyper", "hyper-static", "mhc", "hyper-independent"}) {
       Model model = randomized(make_config(placement, norm, exact));
       Model fresh(model.config);
       initialize(fresh, 1);
       for (const TensorSpec& spec : model.table)
-        if (spec.name.find(".streams.") != spec.name.npos)
+        if (spec.role == Role::streams || spec.name.find(".streams.") != spec.name.npos)
           std::copy_n(&fresh.weights[spec.offset], spec.size(), &model.weights[spec.offset]);
-      // mHC's weight is not 0, so its streams differ a little from the start.
-      const double tolerance = std::string(placement) == "mhc" ? 2e-2 : kRounding;
+      // A weight that is not 0 makes the streams a little different from the start.
+      const double tolerance = is_hyper(model.config.placement_row->streams) ? kRounding : 2e-2;
       check_error(std::string("equivalence ") + placement + " starts as pre/" + name,
                   std::abs(loss_and_gradients(model) / loss_and_gradients(pre) - 1), tolerance);
     }

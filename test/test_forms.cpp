@@ -45,6 +45,7 @@ TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
                                            {"normformer", "y = x + N( attention( N(x) ) )"},
                                            {"hyper", "y = A·x + b·attention( N(a·x) )"},
                                            {"mhc", "y = A·x + b·attention( N(a·x) )"},
+                                           {"hyper-independent", "y = x + b·attention( N(a·x) )"},
                                            {"resi-dual", "y = N( x + attention( x ) ), z = z + attention( x )"},
                                            {"siamese", "y = N( x + w·attention( N(x + N(z)) ) ), "
                                                        "z = z + attention( N(x + N(z)) )"},
@@ -78,6 +79,12 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
   CHECK(count(drawing("rezero"), "[ × λ ]   one gain for all branches of a block") == 2);
   CHECK(count(drawing("gpas"), "[ × γ ]   one learned factor for all branches of a block") == 2);
   CHECK(count(drawing("admin"), " × ω ") == 2);
+  CHECK(contains(drawing("mhc"), "[ sum ]   of 4 streams\n"));
+  CHECK(contains(drawing("mhc-mean"), "[ mean ]   of 4 streams\n"));
+  CHECK(contains(drawing("mhc-read"), "[ a·x ]   a mixture of 4 streams\n"));
+  CHECK(count(drawing("mhc-read"), "× A") == 2);
+  CHECK(count(drawing("hyper-independent"), "× A") == 0);
+  CHECK(count(drawing("hyper-independent"), "[ × b ]   to each stream") == 2);
   CHECK(count(drawing("ngpt"), "[ α·(f − x) ]   a learned share of the way from x to f, for each channel") == 2);
   CHECK(count(drawing("ngpt"), "[ unit length ]") == 4);
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::unit), "each head's q and k of length 1"));
@@ -123,7 +130,8 @@ TEST_CASE("every form is configured, resumed and recomputed with the same bits, 
         "--placement admin --skip-scale 1.5 --dropout 0.1",
         "--placement layerscale --layer-scale-init 0.25 --block parallel-shared",
         "--placement sub-ln --block parallel --qk-norm head", "--placement hyper --streams 3",
-        "--placement mhc --dropout 0.1", "--placement resi-dual", "--placement attnres --dropout 0.1",
+        "--placement mhc --dropout 0.1", "--placement mhc-read", "--placement mhc-mean --streams 2",
+        "--placement hyper-independent --streams 3 --dropout 0.1", "--placement resi-dual", "--placement attnres --dropout 0.1",
         "--placement attnres --residual-block 3 --norm scalenorm", "--placement attnres-normed --residual-block 2",
         "--placement b2t --stream-mix --dropout 0.1",
         "--placement normformer",

@@ -386,6 +386,9 @@ TEST_CASE("a step of several ranks has the bits of one process with an encoder",
     config.final_norm = final_norm, config.embedding_norm = true;
     CHECK(train_on_ranks(config, 4, 3)[0] == train(config, 4));
   }
+  Config streams = tiny("mhc-read");
+  streams.objective = Objective::pairs, streams.encoder_layers = 3;
+  CHECK(train_on_ranks(streams, 4, 3)[0] == train(streams, 4));
 }
 
 TEST_CASE("tensors between two stacks are complete with the encoder's last layer", "[lanes][cross]") {

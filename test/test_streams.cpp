@@ -3,6 +3,7 @@
 #include "layers/residual/residual.hpp"
 #include "layers/model/initialize.hpp"
 #include "layers/model/resolve.hpp"
+#include "layers/streams/stream_ends.hpp"
 #include "layers/textbook/streams.hpp"
 
 #include "branch.hpp"
@@ -55,7 +56,7 @@ struct StreamsCase {
     const Streams& s = p.streams;
     return {{norm(p.norm_in), norm(p.norm_out), norm(p.norm_sum), {}, p.streams.skip, p.in_scale},
             {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),
-             at(s.scale), s.eps, s.first_write}};
+             at(s.scale), s.eps, s.first_write, size_t(s.kinds)}};
   }
 
   template <class Number>
@@ -160,7 +161,114 @@ TEST_CASE("branches among streams agree with the textbook", "[streams][textbook]
         check_close(name + "dx", got.dx, want_dx, 2e-6);
         for (const TensorSpec& spec : c.table)
           check_close(name + spec.name, std::span(c.gradients).subspan(spec.offset, spec.size()),
-                      std::span(sums).subspan(spec.offset, spec.size()), 2e-6, terms);
+                      std::span(sums).subspan(spec.offset, spec.size()), 4e-6, terms);
+      }
+}
+
+namespace {
+
+// The end of a stack whose streams are mixed, with random parameters, and their gradients. It has no final norm.
+struct EndCase {
+  Config config;
+  int N, C;
+  std::vector<float> weights, gradients;
+  std::vector<TensorSpec> table;
+  EndNorms p, g;
+
+  EndCase(const std::string& placement, int streams, int N, int C) : N(N), C(C) {
+    config.placement = placement, config.streams = streams, config.vocab_size = 1, config.channels = C;
+    config.n_head = 1, config.final_norm = false;
+    config = resolve(config);
+    Layout measure;
+    declare_last_norms(p, measure, config);
+    weights = random_floats(measure.size(), 3, 0, .5f), gradients = random_floats(measure.size(), 1);
+    Layout on_weights(weights.data()), on_gradients(gradients.data());
+    declare_last_norms(p, on_weights, config), declare_last_norms(g, on_gradients, config);
+    table = on_weights.table();
+  }
+
+  StreamEnd form() const { return config.placement_row->stream_end; }
+  template <class Number>
+  textbook::Streams<Number> book(std::vector<Number>& numbers) const {
+    const auto at = [&](const float* w) { return w ? &numbers[w - weights.data()] : nullptr; };
+    textbook::Streams<Number> s;
+    s.S = p.read.count, s.kinds = p.read.kinds, s.eps = p.read.eps;
+    s.weight = at(p.read.weight), s.bias = at(p.read.bias), s.scale = at(p.read.scale);
+    return s;
+  }
+  template <class Number>
+  std::vector<Number> forward(textbook::StreamsSaved<Number>& saved, const std::vector<Number>& x,
+                              std::vector<Number>& numbers) const {
+    std::vector<Number> h(size_t(N) * C);
+    textbook::streams_end_forward(h.data(), saved, x.data(), form(), book(numbers), {size_t(N), size_t(C)});
+    return h;
+  }
+  Doubles backward(textbook::StreamsSaved<double>& saved, const Doubles& dh, const Doubles& x, Doubles& numbers,
+                   Doubles& sums) const {
+    Doubles dx(x.size());
+    textbook::streams_end_backward(dx.data(), book(sums), dh.data(), saved, x.data(), form(), book(numbers),
+                                   {size_t(N), size_t(C)});
+    return dx;
+  }
+};
+
+const char* const kEnds[] = {"mhc", "mhc-read", "mhc-mean", "hyper-independent"};
+
+}  // namespace
+
+TEST_CASE("the textbook's end of streams is certified", "[streams][textbook]") {
+  constexpr double h = 1e-50, kCertified = 1e-13;
+  for (const char* placement : kEnds)
+    for (const int S : {1, 3}) {
+      const EndCase c(placement, S, 2, 5);
+      Doubles x = random_doubles(S * c.N * c.C, 7), dh = random_doubles(c.N * c.C, 8), numbers = widen(c.weights),
+              sums(numbers.size());
+      textbook::StreamsSaved<double> saved;
+      c.forward(saved, x, numbers);
+      const Doubles dx = c.backward(saved, dh, x, numbers, sums);
+      std::vector<Complex> stepped_x(x.begin(), x.end()), stepped(numbers.begin(), numbers.end());
+      const auto slope = [&](Complex& number) {
+        number += Complex(0, h);
+        textbook::StreamsSaved<Complex> unused;
+        const std::vector<Complex> y = c.forward(unused, stepped_x, stepped);
+        number = number.real();
+        double sum = 0;
+        for (size_t i = 0; i < y.size(); ++i) sum += dh[i] * y[i].imag() / h;
+        return sum;
+      };
+      Doubles got = dx, want;
+      got.insert(got.end(), sums.begin(), sums.end());
+      for (Complex& number : stepped_x) want.push_back(slope(number));
+      for (Complex& number : stepped) want.push_back(slope(number));
+      double worst = 0;
+      for (size_t i = 0; i < want.size(); ++i) worst = std::max(worst, std::fabs(want[i] - got[i]));
+      check_error("complex step/end of streams " + std::string(placement), worst / norm_of(want), kCertified);
+    }
+}
+
+TEST_CASE("the end of streams agrees with the textbook", "[streams][textbook]") {
+  for (const char* placement : kEnds)
+    for (const int S : {1, 2, 3, 4, 8})
+      for (const auto& [N, C] : {std::pair{1, 3}, {17, 33}, {130, 16}}) {
+        EndCase c(placement, S, N, C);
+        const std::string name = "end of streams/" + std::string(placement) + at({S, N, C});
+        const std::vector<float> x = random_floats(S * N * C, 7), dh = random_floats(N * C, 8);
+        Doubles numbers = widen(c.weights), sums = widen(c.gradients);
+        const double terms = 10 * norm_of(widen(x)) * norm_of(widen(dh)) + 1e3 * norm_of(sums);
+        textbook::StreamsSaved<double> saved;
+        const Doubles want = c.forward(saved, widen(x), numbers);
+        const Doubles want_dx = c.backward(saved, widen(dh), widen(x), numbers, sums);
+        std::vector<float> kept = garbage(20 * N * (C + 16) * S), d = garbage(S * N * C);
+        Layout layout(kept.data());
+        const StreamsEnd end = declare_streams_end(layout, c.config, N);
+        const float* h = streams_end(end, x.data(), c.p, {N, C});
+        check_close(name + "h", {h, size_t(N) * C}, want, 1e-6);
+        std::copy(dh.begin(), dh.end(), d.begin());
+        streams_end_backward(d.data(), c.g, x.data(), end, c.p, {N, C});
+        check_close(name + "dx", d, want_dx, 2e-6);
+        for (const TensorSpec& spec : c.table)
+          check_close(name + spec.name, std::span(c.gradients).subspan(spec.offset, spec.size()),
+                      std::span(sums).subspan(spec.offset, spec.size()), 4e-6, terms);
       }
 }
 
@@ -187,19 +295,19 @@ TEST_CASE("mHC's matrices are doubly stochastic", "[streams]") {
     }
 }
 
-TEST_CASE("every branch starts as Pre-LN, on one of its streams", "[streams]") {
-  const auto values = [](const char* placement, const std::string& part) {
+TEST_CASE("streams start as the page says", "[streams]") {
+  const auto values = [](const char* placement, const std::string& name) {
     Config config;
     config.placement = placement, config.vocab_size = 3, config.channels = 8, config.n_head = 2, config.n_layer = 2;
     config.streams = 3;
     Model model(config);
     initialize(model, 1);
     for (const TensorSpec& spec : model.table)
-      if (spec.name == "block.1." + part) {
+      if (spec.name == name || spec.name == "block.1." + name) {
         CHECK_FALSE(spec.decay);
         return std::vector<float>(&model.weights[spec.offset], &model.weights[spec.offset] + spec.size());
       }
-    FAIL("no " << part);
+    FAIL("no " << name);
     return std::vector<float>();
   };
   using Floats = std::vector<float>;
@@ -212,4 +320,15 @@ TEST_CASE("every branch starts as Pre-LN, on one of its streams", "[streams]") {
   CHECK(values("hyper", "ffn.streams.scale") == Floats{.01f, .01f});
   CHECK(values("mhc", "ffn.streams.scale") == Floats{.01f, .01f, .01f});
   CHECK(values("mhc", "ffn.streams.bias") == Floats(15));
+  for (const char* placement : {"mhc-read", "mhc-mean"}) {
+    CHECK(values(placement, "ffn.streams.scale") == Floats{1, 1, 1});
+    CHECK(values(placement, "ffn.streams.bias") == Floats(15));
+  }
+  CHECK(values("mhc-read", "streams.scale") == Floats{1});
+  CHECK(values("mhc-read", "streams.bias") == Floats(3));
+  const float half = -std::log(2.f);  // σ(−ln 2) = ⅓
+  CHECK(values("hyper-independent", "ffn.streams.scale") == Floats{.01f, .01f});
+  CHECK(values("hyper-independent", "ffn.streams.bias") == Floats{half, half, half, 0, 0, 0});
+  CHECK(values("hyper-independent", "streams.scale") == Floats{.01f});
+  CHECK(values("hyper-independent", "streams.bias") == Floats{half, half, half});
 }

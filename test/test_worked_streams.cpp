@@ -34,6 +34,27 @@ TEST_CASE("layers/streams/streams.md is worked out right", "[worked][pages][stre
   page.matches("dread", dk.read);
   page.matches("dx", dx);
 
+  Doubles weight = page.numbers("weight"), bias = page.numbers("bias"), scale = {2}, dweight(weight.size()), dbias(S),
+          dscale(1), of_end(C), dx_of_end(S * C);
+  const Doubles dh_of_end = page.numbers("dhₑ");
+  textbook::Streams<double> read, dread;
+  read.S = dread.S = S, read.kinds = dread.kinds = 1;
+  read.weight = weight.data(), read.bias = bias.data(), read.scale = scale.data();
+  dread.weight = dweight.data(), dread.bias = dbias.data(), dread.scale = dscale.data();
+  textbook::StreamsSaved<double> at_end;
+  textbook::streams_end_forward(of_end.data(), at_end, x.data(), StreamEnd::read, read, {1, C});
+  textbook::streams_end_backward(dx_of_end.data(), dread, dh_of_end.data(), at_end, x.data(), StreamEnd::read, read,
+                                 {1, C});
+  Doubles along;
+  for (size_t s = 0; s < S; ++s) along.push_back(textbook::dot(dh_of_end.data(), &x[s * C], C));
+  page.matches("zₑ", at_end.z);
+  page.matches("readₑ", at_end.k.read);
+  page.matches("hₑ", of_end);
+  page.matches("dreadₑ", along);
+  page.matches("dbias", dbias);
+  page.matches("dscale", dscale);
+  page.matches("dxₑ", dx_of_end);
+
   Doubles ones(C, 1), unused(C);
   const auto rms = [](Doubles& gain) {
     return textbook::Norm<double>{.kind = NormKind::rmsnorm, .eps = 0, .gain = gain.data()};

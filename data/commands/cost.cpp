@@ -4,7 +4,7 @@
 
 #include "layers/model/model.hpp"
 #include "layers/model/size.hpp"
-#include "layers/streams/streams.hpp"
+#include "layers/streams/stream_ends.hpp"
 
 namespace {
 
@@ -70,14 +70,15 @@ void add_activations(std::vector<PartCost>& parts, const Config& config, int B) 
   for (PartCost& part : parts) part.floats /= static_cast<double>(B) * config.context;
 }
 
-// Streams are mixed with coefficients: S·(S + 2)·C products of a branch that moves (3·S + 2)·C numbers. Attention over
-// depth has 3·K·C products of a branch that reads K sums and writes one.
+// Streams are mixed with K coefficients: K·C products of a branch that moves (3·S + 2)·C numbers. Attention over depth
+// has 3·K·C products of a branch that reads K sums and writes one.
 void add_streams(PartCost& part, const Config& config) {
   for (const Config& stack : stack_configs(config)) {
     if (multiply_adds_of_mixing(stack) == 0) continue;
-    const double S = stream_count(stack), K = sums_read(stack);
+    const double S = stream_count(stack), sums = sums_read(stack), K = streams_of(stack).coefficients();
     part.multiply_adds += stack.branches() * stack.n_layer * multiply_adds_of_streams(stack);
-    part.intensity = is_attnres(stream_rule(stack)) ? .5 * 3 * K / (K + 1) : .5 * S * (S + 2) / (3 * S + 2);
+    part.multiply_adds += multiply_adds_of_end(stack);
+    part.intensity = is_attnres(stream_rule(stack)) ? .5 * 3 * sums / (sums + 1) : .5 * K / (3 * S + 2);
   }
 }
 

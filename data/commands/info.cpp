@@ -124,6 +124,7 @@ namespace {
 std::string start_text(const Start& start) {
   if (start.deviation > 0) return format("normal, std %.4g", start.deviation);
   if (start.every > 0) return "0 and 1";
+  if (start.zeros_from > 0) return format("%.4g and 0", start.mean);
   return format("%g", start.mean);
 }
 
@@ -214,6 +215,7 @@ Json json_of(const TensorSpec& spec) {
     json["ones_from"] = spec.start.first;
     json["ones_every"] = spec.start.every;
   }
+  if (spec.start.zeros_from > 0) json["zeros_from"] = spec.start.zeros_from;
   return json;
 }
 

@@ -79,7 +79,7 @@ std::string branch_formula(const Config& c, const Placement& row, const std::str
 // "y = rmsnorm( 1.86·x + attention(x) )". If `bypass`, the sum also has the block's input b.
 std::string formula(const Config& c, const Placement& row, const std::string& added, bool bypass = false) {
   if (row.streams == StreamRule::sphere) return "y = unit( x + α·( unit( " + added + " ) − x ) )";
-  const std::string x = mixes(row.streams) ? "A·x" : row.skip_gain ? "ω·x" : "x";
+  const std::string x = has_carry(row.streams) ? "A·x" : row.skip_gain ? "ω·x" : "x";
   const std::string skip = (*c.skip_scale == 1 ? x : format("%.4g·", *c.skip_scale) + x) + (bypass ? " + b" : "");
   const std::string sum = skip + " + " + (row.streams == StreamRule::siamese ? "w·" : "") + added;
   const std::string scaled = row.gpas ? "γ·( " + sum + " )" : sum;
@@ -211,7 +211,7 @@ std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
 // The note on the skip path.
 std::string skip_text(const Config& c, const Placement& row) {
   const std::string scale = *c.skip_scale == 1 ? "" : format("× %.4g", *c.skip_scale);
-  if (mixes(row.streams)) return scale.empty() ? "× A" : scale + "·A";
+  if (has_carry(row.streams)) return scale.empty() ? "× A" : scale + "·A";
   if (row.skip_gain) return scale.empty() ? "× ω" : scale + "·ω";
   if (!is_attnres(row.streams)) return scale;
   return c.residual_block == 1 ? "× 0" : "in blocks";
@@ -297,6 +297,15 @@ std::string formulas(const Config& c, const Stack& stack, const std::string& whe
          "  feed-forward branch" + where + "   " + formula(c, ffn_row, ffn, ffn_row.bypass) + "\n";
 }
 
+std::string end_text(StreamEnd end) {
+  switch (end) {
+    case StreamEnd::sum: return "       [ sum ]  ";
+    case StreamEnd::mean: return "       [ mean ]  ";
+    case StreamEnd::read: return "       [ a·x ]   a mixture";
+  }
+  return "";
+}
+
 // Draws everything between the tokens and what reads the end of the stream.
 std::string draw_stream(const Config& c) {
   const std::vector<Stack> stacks = stacks_of(c);
@@ -309,7 +318,7 @@ std::string draw_stream(const Config& c) {
   if (rule == StreamRule::siamese)
     s += "       [ + z ]   the second stream, the sum of all branches, through " + norm_name_at(c, "second_norm") +
          "\n";
-  if (mixes(rule)) s += "       [ sum ]   of " + copies;
+  if (mixes(rule)) s += end_text(c.placement_row->stream_end) + " of " + copies;
   if (is_attnres(rule))
     s += "       [ " + read_text(c, *c.placement_row) + " ]   " + sums_text(c) + "\n";
   for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);

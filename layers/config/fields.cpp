@@ -257,7 +257,7 @@ std::vector<Field> norms() {
        .high = 4096, .needs = {kGated, kNorms}},
       {.name = "mix-fraction", .help = "fraction of Post-LN blocks under mix-ln", .member = &Config::mix_fraction,
        .high = 1, .exported = kNotExported, .needs = {kEarly}},
-      {.name = "streams", .help = "residual streams under hyper, hyper-static and mhc", .member = &Config::streams,
+      {.name = "streams", .help = "number of residual streams, if branches mix them", .member = &Config::streams,
        .low = 1, .high = kMostStreams, .exported = kNotExported, .needs = {kMixes}},
       {.name = "residual-block", .help = "branches in each block of attention residuals (1: full)",
        .member = &Config::residual_block, .low = 1, .high = 1 << 20, .exported = kNotExported, .needs = {kDepth}},

@@ -120,6 +120,20 @@ const std::vector<Placement>& placements() {
        .norm_in = true, .final_norm = true, .init = kGpt2, .streams = StreamRule::hyper_static},
       {.name = "mhc", .source = "manifold-constrained hyper-connections (Xie et al. 2025, arXiv 2512.24880)",
        .norm_in = true, .final_norm = true, .init = kGpt2, .streams = StreamRule::mhc},
+      // The classes of DeepSeek V4 and GLM-5.3 draw all matrices from a normal of .02, those of HY V4 of .006. Here all
+      // have .02.
+      {.name = "mhc-read", .aliases = {"deepseek-v4"},
+       .source = "DeepSeek V4 (classes DeepseekV4HyperConnection and DeepseekV4HyperHead of transformers 5.24)",
+       .norm_in = true, .final_norm = true, .init = kFlat, .streams = StreamRule::mhc, .stream_end = StreamEnd::read,
+       .stream_scale = 1},
+      {.name = "mhc-mean", .aliases = {"glm-5"},
+       .source = "GLM-5.3 (classes Glm5NextTextHyperConnection and Glm5NextTextHyperHead of transformers 5.24)",
+       .norm_in = true, .final_norm = true, .init = kFlat, .streams = StreamRule::mhc, .stream_end = StreamEnd::mean,
+       .stream_scale = 1},
+      {.name = "hyper-independent", .aliases = {"independent", "hy-v4"},
+       .source = "HY V4 (classes HYV4HyperConnection and HYV4HyperHead of transformers 5.24)",
+       .norm_in = true, .final_norm = true, .init = kFlat, .streams = StreamRule::independent,
+       .stream_end = StreamEnd::read, .mean_read = true},
       // The authors start from fairseq's weights; here the weights start as in post. The eps of their final norm is
       // 1e-7.
       {.name = "resi-dual", .aliases = {"residual-dual"}, .source = "ResiDual (Xie et al. 2023, arXiv 2304.14802)",

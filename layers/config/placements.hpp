@@ -42,11 +42,18 @@ enum class StreamRule {
   hyper_static,    // S copies, mixed by learned constants: static hyper-connections
   hyper,           // S copies, mixed by coefficients of each token: dynamic hyper-connections
   mhc,             // as hyper, but the matrix that carries the streams on is doubly stochastic
+  independent,     // as mhc, but each stream is carried on unchanged
   dual,            // two streams: the first is normalized, the second is the plain sum
   siamese,         // the same, but a branch reads the first plus a norm of the second
   attnres,         // one stream, which begins again in each block of branches; a branch reads a mean over all blocks
   attnres_normed,  // the same, but a mean of their norms
   sphere,          // one stream of length 1; a branch moves it toward its output
+};
+// What the end of a stack reads of streams that are mixed.
+enum class StreamEnd {
+  sum,
+  mean,
+  read,  // a sum whose weights each token decides, as a branch of mhc does (layers/streams/mhc.hpp)
 };
 // What the parametrization completep does with a placement (layers/config/README.md derives it): each branch gets the
 // factor base depth / depth, and other constants that depend on the depth are those of the base depth.
@@ -61,6 +68,8 @@ constexpr bool is_attnres(StreamRule rule) {
 }
 constexpr bool is_one(StreamRule rule) { return rule == StreamRule::single || rule == StreamRule::sphere; }
 constexpr bool mixes(StreamRule rule) { return !is_one(rule) && !is_pair(rule) && !is_attnres(rule); }
+constexpr bool has_carry(StreamRule rule) { return mixes(rule) && rule != StreamRule::independent; }
+constexpr bool is_hyper(StreamRule rule) { return rule == StreamRule::hyper_static || rule == StreamRule::hyper; }
 
 // The norms of a residual branch, and the factor on its skip path:
 //   y = norm_sum( skip·x + norm_out( W_out·norm_inner( F( in_scale·norm_in(x) ) ) ) )
@@ -82,6 +91,9 @@ struct Placement {
   const Placement* ffn = nullptr;    // the placement of feed-forward branches; null: this one
   const Placement* cross = nullptr;  // the placement of cross attention; null: this one
   StreamRule streams = StreamRule::single;  // if streams are mixed, norm_in and norm_inner are the only norms
+  StreamEnd stream_end = StreamEnd::sum;    // if streams are mixed
+  float stream_scale = .01f;  // where the scales of the coefficients start; both papers say .01
+  bool mean_read = false;     // mhc, independent: a branch starts by reading the mean of the streams, not half their sum
   QkNormKind qk_norm = QkNormKind::none;    // default of the option
   bool head_scale = false;                  // default of the option
   bool bypass = false;  // adds the block's input to the sum of the feed-forward branch

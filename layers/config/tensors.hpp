@@ -16,13 +16,16 @@
 #include "layers/kernels/numbers.hpp"
 
 // The initial value of a parameter: the constant `mean` (deviation 0) or a draw from N(mean, deviation²). If `every` is
-// set, the elements first, first + every, ... are 1 instead: a unit vector, or an identity matrix.
+// set, the elements first, first + every, ... are 1 instead: a unit vector, or an identity matrix. If `zeros_from` is
+// set, the elements from there on are 0 instead.
 struct Start {
   float mean = 0;
   float deviation = 0;
   size_t every = 0, first = 0;
+  size_t zeros_from = 0;
 
   bool is_one(size_t i) const { return every > 0 && i >= first && (i - first) % every == 0; }
+  bool is_zero(size_t i) const { return zeros_from > 0 && i >= zeros_from; }
 };
 
 // The part of the model that a tensor belongs to. Biases and activations have the role of the matrix they follow.

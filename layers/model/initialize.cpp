@@ -13,6 +13,7 @@ void initialize(Model& model, uint64_t seed, const std::vector<TensorSpec>& tens
     const Start start = spec.start;
     const auto value = [=](size_t i) {
       if (start.is_one(i)) return 1.f;
+      if (start.is_zero(i)) return 0.f;
       return start.deviation == 0 ? start.mean
                                   : start.mean + start.deviation * static_cast<float>(rng::normal(key, i));
     };

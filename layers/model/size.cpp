@@ -103,7 +103,7 @@ double rows_of_gate(const TensorSpec& spec, const Config& config) {
 
 double flops_per_token(const Config& c) {
   double multiply_adds = multiply_adds_of_ends(c) + multiply_adds_of_gates(c, [](const TensorSpec&) { return true; });
-  for (const Config& stack : stack_configs(c)) multiply_adds += multiply_adds_of_blocks(stack);
+  for (const Config& stack : stack_configs(c)) multiply_adds += multiply_adds_of_blocks(stack) + multiply_adds_of_end(stack);
   return 3 * 2 * multiply_adds;
 }
 
@@ -125,9 +125,10 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
   double frozen = 0;  // multiply-adds
   for (const TensorSpec& spec : table) {
     const bool classifies = spec.role == Role::classifier || (config.tied && spec.name == "embedding.token.weight");
-    const bool multiplies = spec.layer != kOutside || classifies || is_outer_matrix(spec.role);
+    const bool ends = spec.layer == kOutside && spec.role == Role::streams && multiply_adds_of_end(config) > 0;
+    const bool multiplies = spec.layer != kOutside || classifies || is_outer_matrix(spec.role) || ends;
     if (spec.trained || spec.shape.size() != 2 || !multiplies) continue;
-    if (spec.role == Role::streams) frozen += multiply_adds_of_coefficients(config);
+    if (spec.role == Role::streams && !ends) frozen += multiply_adds_of_coefficients(config);
     else if (spec.role == Role::norm_gate) frozen += rows_of_gate(spec, config) * static_cast<double>(spec.size());
     else if (!is_idle(spec, config)) frozen += static_cast<double>(spec.size());
   }
@@ -146,7 +147,7 @@ bool is_run_again(const TensorSpec& spec, const Config& c) {
 double multiply_adds_run_again(const Config& c) {
   const double matrix = double(c.experts_run()) * c.hidden * c.channels;
   const double up = (c.gated() ? 2 : 1) * matrix + double(c.experts) * c.channels;
-  const double writes = mixes(stream_rule(c)) ? multiply_adds_of_mixing(c) * (1 - 1. / (stream_count(c) + 2)) : 0;
+  const double writes = mixes(stream_rule(c)) ? multiply_adds_of_mixing(c) * (1 - 1. / streams_of(c).per_stream()) : 0;
   const double reads = multiply_adds_of_streams(c) - writes;
   if (c.recompute != Recompute::full) return c.n_layer * (up + c.branches() * reads);
   double multiply_adds = multiply_adds_of_blocks(c);

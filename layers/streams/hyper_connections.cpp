@@ -27,7 +27,7 @@ void declare_hyper(Streams& p, Layout& layout, const Config& config, const std::
   if (p.rule == StreamRule::hyper_static) return;
   p.norm = declare_norm(layout, config, prefix + ".norm", C);
   p.weight = layout.take(prefix + ".weight", Role::streams, {S + 2, C});
-  p.scale = layout.take(prefix + ".scale", Role::streams, {2}, {kFirstScale, 0});
+  p.scale = layout.take(prefix + ".scale", Role::streams, {2}, {config.placement_row->stream_scale, 0});
 }
 
 // ---- the coefficients --------------------------------------------------------------------------------------------
@@ -43,7 +43,8 @@ float* constant(const Streams& p, int s, int j) {
 }  // namespace
 
 void hyper_coefficients(float* coefficients, const float* z, const Streams& p, int N) {
-  each_coefficient(p.count, N, [&](int k, int s, int j) {
+  each_coefficient(p.coefficients(), N, [&](int k) {
+    const int s = k / (p.count + 2), j = k % (p.count + 2);
     float* out = coefficients + plane(k, N);
     const float still = *constant(p, s, j), scale = p.scale ? p.scale[j > p.count] : 0;
     if (!z) {
@@ -62,7 +63,8 @@ namespace {
 void hyper_coefficients_backward(float* d, const Streams& g, const float* z, const Streams& p, int N) {
   const int K = p.coefficients();
   std::vector<double> dscale(K);
-  each_coefficient(p.count, N, [&](int k, int s, int j) {
+  each_coefficient(K, N, [&](int k) {
+    const int s = k / (p.count + 2), j = k % (p.count + 2);
     float* dk = d + plane(k, N);
     *constant(g, s, j) += static_cast<float>(sum_of(dk, N));
     if (!z) return;

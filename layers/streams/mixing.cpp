@@ -13,31 +13,32 @@ using simd::Vec;
 
 namespace {
 
-// The coefficients of row n, of all streams.
-template <int S>
+// The coefficients of row n, of all streams. Without carry, a stream goes on with the factor skip.
+template <int S, int kinds>
 struct RowCoefficients {
-  float read[S], carry[S][S], write[S];
+  static constexpr bool carries = kinds == 3;
+  float read[S], carry[S][S], write[S], skip;
 
-  RowCoefficients(const float* coefficients, int n, int N, float skip) {
+  RowCoefficients(const float* coefficients, int n, int N, const Streams& p) : skip(p.skip) {
     for (int s = 0; s < S; ++s) {
-      const float* of = coefficients + static_cast<size_t>(s) * (S + 2) * N + n;
+      const float* of = coefficients + plane(s * p.per_stream(), N) + n;
       read[s] = of[0];
-      write[s] = of[static_cast<size_t>(S + 1) * N];
-      for (int t = 0; t < S; ++t) carry[s][t] = skip * of[static_cast<size_t>(1 + t) * N];
+      write[s] = of[plane(p.per_stream() - 1, N)];
+      for (int t = 0; t < S && carries; ++t) carry[s][t] = skip * of[plane(1 + t, N)];
     }
   }
 };
 
-size_t mixing_work(int S, int C) { return static_cast<size_t>(S) * (S + 2) * C / 2; }
+size_t mixing_work(const Streams& p, int C) { return plane(p.coefficients(), C) / 2; }
 
 }  // namespace
 
 // ---- reading -----------------------------------------------------------------------------------------------------
 
-void read_streams(float* h, const float* coefficients, const float* x, int S, int N, int C) {
-  with_count(S, [&](auto count) {
-    parallel_each(N, plane(S, C), [&](size_t n) {
-      const RowCoefficients<count> k(coefficients, n, N, 1);
+void read_streams(float* h, const float* coefficients, const float* x, const Streams& p, int N, int C) {
+  with_count(p.count, [&](auto count) {
+    parallel_each(N, plane(count, C), [&](size_t n) {
+      const RowCoefficients<count, 1> k(coefficients, n, N, p);
       const float* row = x + plane(n, C);
       sweep(C, [&](int c, int lanes) {
         Vec sum = {};
@@ -49,11 +50,15 @@ void read_streams(float* h, const float* coefficients, const float* x, int S, in
   });
 }
 
-void read_streams_backward(float* d, float* dcoefficients, const float* coefficients, const float* dh, const float* x,
-                           int S, int N, int C) {
-  with_count(S, [&](auto count) {
-    parallel_each(N, 2 * plane(S, C), [&](size_t n) {
-      const RowCoefficients<count> k(coefficients, n, N, 1);
+namespace {
+
+// dx[s] = read[s]·dh, added to d or not. dh may be the first plane of d.
+template <bool adds>
+void read_backward(float* d, const StreamsScratch& scratch, const float* dh, const float* x, const Streams& p, int N,
+                   int C) {
+  with_count(p.count, [&](auto count) {
+    parallel_each(N, 2 * plane(count, C), [&](size_t n) {
+      const RowCoefficients<count, 1> k(scratch.coefficients, n, N, p);
       Vec dread[count] = {};
       sweep(C, [&](int c, int lanes) {
         const size_t at = plane(n, C) + c;
@@ -61,24 +66,34 @@ void read_streams_backward(float* d, float* dcoefficients, const float* coeffici
         for (int s = 0; s < count; ++s) {
           float* dx = d + s * plane(N, C) + at;
           dread[s] = multiply_add(dread[s], dy, load(x + s * plane(N, C) + at, lanes));
-          store(dx, multiply_add(load(dx, lanes), all(k.read[s]), dy), lanes);
+          store(dx, adds ? multiply_add(load(dx, lanes), all(k.read[s]), dy) : k.read[s] * dy, lanes);
         }
       });
       for (int s = 0; s < count; ++s)
-        dcoefficients[static_cast<size_t>(s) * (count + 2) * N + n] = static_cast<float>(simd::sum(dread[s]));
+        scratch.d[plane(s * p.per_stream(), N) + n] = static_cast<float>(simd::sum(dread[s]));
     });
   });
+}
+
+}  // namespace
+
+void read_streams_backward(float* d, const StreamsScratch& scratch, const float* dh, const float* x, const Streams& p,
+                           int N, int C) {
+  read_backward<true>(d, scratch, dh, x, p, N, C);
+}
+
+void read_end_backward(float* d, const StreamsScratch& scratch, const float* x, const Streams& p, int N, int C) {
+  read_backward<false>(d, scratch, d, x, p, N, C);
 }
 
 // ---- writing -----------------------------------------------------------------------------------------------------
 
 void write_streams(float* y, const float* coefficients, const float* x, const float* f, const Streams& p, int N,
                    int C) {
-  const float skip = p.skip;
-  with_count(p.count, [&](auto count) {
+  with_kinds(p, [&](auto count, auto kinds) {
     constexpr int S = count;
-    parallel_each(N, mixing_work(S, C), [&](size_t n) {
-      const RowCoefficients<S> k(coefficients, n, N, skip);
+    parallel_each(N, mixing_work(p, C), [&](size_t n) {
+      const RowCoefficients<S, kinds> k(coefficients, n, N, p);
       sweep(C, [&](int c, int lanes) {
         const size_t at = plane(n, C) + c;
         const Vec added = load(f + at, lanes);
@@ -86,7 +101,9 @@ void write_streams(float* y, const float* coefficients, const float* x, const fl
         for (int s = 0; s < S; ++s) in[s] = load(x + s * plane(N, C) + at, lanes);
         for (int t = 0; t < S; ++t) {
           Vec sum = k.write[t] * added;
-          for (int s = 0; s < S; ++s) sum = multiply_add(sum, all(k.carry[s][t]), in[s]);
+          if constexpr (k.carries)
+            for (int s = 0; s < S; ++s) sum = multiply_add(sum, all(k.carry[s][t]), in[s]);
+          else sum = multiply_add(sum, all(k.skip), in[t]);
           store(y + t * plane(N, C) + at, sum, lanes);
         }
       });
@@ -96,11 +113,10 @@ void write_streams(float* y, const float* coefficients, const float* x, const fl
 
 void write_streams_backward(float* d, float* df, const StreamsScratch& scratch, const float* x, const float* f,
                             const Streams& p, int N, int C) {
-  const float skip = p.skip;
-  with_count(p.count, [&](auto count) {
+  with_kinds(p, [&](auto count, auto kinds) {
     constexpr int S = count;
-    parallel_each(N, 2 * mixing_work(S, C), [&](size_t n) {
-      const RowCoefficients<S> k(scratch.coefficients, n, N, skip);
+    parallel_each(N, 2 * mixing_work(p, C), [&](size_t n) {
+      const RowCoefficients<S, kinds> k(scratch.coefficients, n, N, p);
       Vec dcarry[S][S] = {}, dwrite[S] = {};
       sweep(C, [&](int c, int lanes) {
         const size_t at = plane(n, C) + c;
@@ -112,7 +128,9 @@ void write_streams_backward(float* d, float* df, const StreamsScratch& scratch, 
           dwrite[t] = multiply_add(dwrite[t], dy[t], added);  // y[t] = ... + write[t]·f
         }
         store(df + at, sum, lanes);
-        for (int s = 0; s < S; ++s) {  // y[t] = skip·Σₛ carry[s,t]·x[s] + ...
+        for (int s = 0; s < S && !k.carries; ++s)  // y[t] = skip·x[t] + ...
+          store(d + s * plane(N, C) + at, k.skip * dy[s], lanes);
+        for (int s = 0; s < S && k.carries; ++s) {  // y[t] = skip·Σₛ carry[s,t]·x[s] + ...
           const Vec in = load(x + s * plane(N, C) + at, lanes);
           Vec dx = {};
           for (int t = 0; t < S; ++t) {
@@ -123,10 +141,10 @@ void write_streams_backward(float* d, float* df, const StreamsScratch& scratch, 
         }
       });
       for (int s = 0; s < S; ++s) {
-        float* of = scratch.d + static_cast<size_t>(s) * (S + 2) * N + n;
-        for (int t = 0; t < S; ++t)
-          of[static_cast<size_t>(1 + t) * N] = skip * static_cast<float>(simd::sum(dcarry[s][t]));
-        of[static_cast<size_t>(S + 1) * N] = static_cast<float>(simd::sum(dwrite[s]));
+        float* of = scratch.d + plane(s * p.per_stream(), N) + n;
+        for (int t = 0; t < S && k.carries; ++t)
+          of[plane(1 + t, N)] = k.skip * static_cast<float>(simd::sum(dcarry[s][t]));
+        of[plane(p.per_stream() - 1, N)] = static_cast<float>(simd::sum(dwrite[s]));
       }
     });
   });

@@ -19,10 +19,20 @@ void with_count(int S, F f) {
   f(std::integral_constant<int, most>());
 }
 
-// Calls f(k, s, j) for each coefficient k = (s, j), on one thread each.
+// The same, and f also gets the number of kinds of coefficients (stream_parameters.hpp).
 template <class F>
-void each_coefficient(int S, int N, F f) {
-  parallel_each(S * (S + 2), 8 * static_cast<size_t>(N), [&](int k) { f(k, k / (S + 2), k % (S + 2)); });
+void with_kinds(const Streams& p, F f) {
+  with_count(p.count, [&](auto count) {
+    if (p.kinds == 3) return f(count, std::integral_constant<int, 3>());
+    if (p.kinds == 2) return f(count, std::integral_constant<int, 2>());
+    f(count, std::integral_constant<int, 1>());
+  });
+}
+
+// Calls f(k) for each of K coefficients, on one thread each.
+template <class F>
+void each_coefficient(int K, int N, F f) {
+  parallel_each(K, 8 * static_cast<size_t>(N), f);
 }
 
 inline double sum_of(const float* x, int n) {
@@ -33,6 +43,3 @@ inline double sum_of(const float* x, int n) {
 
 // A multiple of every W, so that the same rows share a vector for any number of threads.
 constexpr int kRowsTogether = 64;
-
-// Both papers start their scales here: hyper-connections appendix J, mHC table 5.
-constexpr float kFirstScale = .01f;

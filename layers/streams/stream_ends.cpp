@@ -2,10 +2,20 @@
 
 #include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
+#include "mhc.hpp"
 #include "planes.hpp"
 #include "two_streams.hpp"
 
 namespace {
+
+bool has_read(const Config& config) { return config.placement_row->stream_end == StreamEnd::read; }
+
+// Without tensors.
+Streams end_read(const Config& config) {
+  Streams p = streams_of(config);
+  p.kinds = 1;
+  return p;
+}
 
 // sum = Σₛ x[s], in the order of s; sum may be x[0].
 void add_planes(float* sum, const float* x, int S, int N, int C) {
@@ -32,6 +42,8 @@ void declare_last_norms(EndNorms& p, Layout& layout, const Config& config) {
     p.second_norm = declare_norm(layout, config, "streams.second_norm", config.channels);
   if (is_attnres(stream_rule(config)))
     p.depth = declare_depth(layout, config, "streams", config.branches() * config.n_layer);
+  if (mixes(stream_rule(config))) p.read = end_read(config);
+  if (has_read(config)) declare_mhc(p.read, layout, config, "streams");
   if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", config.channels);
 }
 
@@ -40,7 +52,13 @@ StreamsEnd declare_streams_end(Layout& layout, const Config& config, int N) {
   StreamsEnd end;
   end.rule = stream_rule(config);
   end.count = stream_count(config);
-  if ((end.count > 1 && end.rule != StreamRule::dual) || is_attnres(end.rule))
+  end.form = config.placement_row->stream_end;
+  if (has_read(config)) {
+    end.read.z = layout.take("streams.z", Role::streams, {end.count, N});
+    end.read.rstd = layout.take("streams.rstd", Role::streams, {N});
+    end.coefficients = layout.take("streams.coefficients", Role::streams, {end.count, N});
+  }
+  if ((end.count > 1 && end.rule != StreamRule::dual) || is_attnres(end.rule) || end.coefficients)
     end.sum = layout.take("streams.sum", Role::streams, {N, C});
   if (end.rule == StreamRule::siamese)
     end.second_norm = declare_norm_saved(layout, config, "streams.second_norm", N, C);
@@ -67,17 +85,53 @@ void streams_begin_backward(float* d, const EndNorms& g, const NormSaved& saved,
 
 // ---- end -------------------------------------------------------------------------------------------------------
 
+double multiply_adds_of_end(const Config& config) {
+  const double S = stream_count(config);
+  return has_read(config) ? S * (S + 1) * config.channels : 0;
+}
+
 const float* before_final_norm(const StreamsEnd& end, const float* x, int N, int C) {
   if (end.sum) return end.sum;
   return end.rule == StreamRule::dual ? x + plane(N, C) : x;
 }
+
+namespace {
+
+// sum = Σₛ x[s], its mean, or Σₛ read[s]·x[s].
+void end_of_mixed(const StreamsEnd& end, const float* x, const Streams& read, const StreamRows& rows) {
+  const int N = rows.N, C = rows.C;
+  if (end.form != StreamEnd::read) {
+    add_planes(end.sum, x, end.count, N, C);
+    return scale_rows(end.sum, end.factor(), N, C);
+  }
+  mhc_read(end.read, x, read, N, C);
+  mhc_coefficients(end.coefficients, end.read.z, read, N);
+  read_streams(end.sum, end.coefficients, x, read, N, C);
+}
+
+// The first plane of d holds dsum; d gets the gradients of all streams.
+void end_of_mixed_backward(float* d, const Streams& g, const float* x, const StreamsEnd& end, const Streams& read,
+                           const StreamRows& rows) {
+  const int N = rows.N, C = rows.C;
+  if (end.form != StreamEnd::read) {
+    scale_rows(d, end.factor(), N, C);
+    for (int s = 1; s < end.count; ++s) copy_rows(d + s * plane(N, C), d, N, C);  // sum = factor·Σₛ x[s]
+    return;
+  }
+  StreamsScratch scratch;
+  scratch.coefficients = scratch.d = end.coefficients;
+  read_end_backward(d, scratch, x, read, N, C);
+  mhc_read_backward(d, g, scratch, x, end.read, read, N, C);
+}
+
+}  // namespace
 
 const float* streams_end(const StreamsEnd& end, const float* x, const EndNorms& p, const StreamRows& rows) {
   const auto [N, C, training] = rows;
   if (end.rule == StreamRule::dual) return read_two(end.h, end.norm, x, p.final_norm, rows);
   if (end.rule == StreamRule::siamese) read_two(end.sum, end.second_norm, x, p.second_norm, rows);
   else if (is_attnres(end.rule)) depth_read(end.sum, end.depth, x, p.depth, rows);
-  else if (end.sum) add_planes(end.sum, x, end.count, N, C);
+  else if (end.sum) end_of_mixed(end, x, p.read, rows);
   return norm_forward(end.h, end.norm, before_final_norm(end, x, N, C), p.final_norm, N, C, training);
 }
 
@@ -101,5 +155,5 @@ void streams_end_backward(float* d, const EndNorms& g, const float* x, const Str
   if (end.rule == StreamRule::siamese)
     return second_backward(d, g.second_norm, x, end.second_norm, p.second_norm, rows);
   if (is_attnres(end.rule)) return depth_end_backward(d, g.depth, end.depth, x, p.depth, rows);
-  for (int s = 1; s < end.count; ++s) copy_rows(d + s * plane(N, C), d, N, C);  // sum = Σₛ x[s]
+  if (end.sum) end_of_mixed_backward(d, g.read, x, end, p.read, rows);
 }

@@ -2,8 +2,11 @@
 // The ends of several residual streams: from the embedding into each of them, and from all of them to the classifier.
 //
 //   begin    x[s] = x for every s                          backward  dx = Σₛ dx[s]
-//   end      h = norm(Σₛ x[s])                             backward  dx[s] = norm'(dh)
+//   end      h = norm(sum), sum = Σₛ x[s]                  backward  dx[s] = dsum = norm'(dh)
 //
+//   mean     sum = 1/S·Σₛ x[s]                             backward  dx[s] = dsum/S
+//   read     sum = Σₛ read[s]·x[s], as in a branch         backward  dx[s] = read[s]·dsum + what read passes on
+//            (mhc.hpp; DeepseekV4HyperHead of transformers)
 //   dual     h = x[0] + norm(x[1])                         backward  dx = (dh, norm'(dh))
 //   siamese  x[0] = first_norm(x), x[1] = x                backward  dx = first_norm'(dx[0]) + dx[1]
 //            h = norm(sum), sum = x[0] + second_norm(x[1]) backward  dx = (dsum, second_norm'(dsum))
@@ -16,7 +19,11 @@ struct EndNorms {
   Norm first_norm, second_norm;  // siamese
   Norm final_norm;               // if the placement has one
   DepthQuery depth;              // attention over depth
+  Streams read;                  // of streams that are mixed; it has tensors for StreamEnd::read
 };
+// Multiply-adds per token of the learned read.
+double multiply_adds_of_end(const Config& config);
+
 // first_norm comes before the blocks, everything else after them.
 void declare_first_norm(EndNorms& p, Layout& layout, const Config& config);
 void declare_last_norms(EndNorms& p, Layout& layout, const Config& config);
@@ -34,8 +41,13 @@ struct StreamsEnd {
   float* h = nullptr;    // (N,C) unless it is x
   NormSaved norm, second_norm;
   DepthSums depth;
+  StreamsSaved read;              // StreamEnd::read
+  float* coefficients = nullptr;  // (S,N) StreamEnd::read; backward overwrites them with their gradients
+  StreamEnd form = StreamEnd::sum;
   StreamRule rule = StreamRule::single;
   int count = 1;
+
+  float factor() const { return form == StreamEnd::mean ? 1.f / static_cast<float>(count) : 1; }
 };
 StreamsEnd declare_streams_end(Layout& layout, const Config& config, int N);
 const float* streams_end(const StreamsEnd& end, const float* x, const EndNorms& p, const StreamRows& rows);

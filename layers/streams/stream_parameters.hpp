@@ -26,17 +26,19 @@ struct Streams {
   float *read = nullptr, *carry = nullptr, *write = nullptr;  // (S) (S·S) (S): constants of hyper connections
   Norm norm;               // hyper; siamese: of the second stream
   float first_write = 1;   // siamese: the factor on f in the first stream
-  float* weight = nullptr;  // hyper (S + 2, C): read, carry to each stream, write; mhc (K, S·C): read, write, carry
-  float* bias = nullptr;    // mhc (K), in the order of its weight
-  float* scale = nullptr;   // hyper (2): for read and carry, for write; mhc (3): for read, write, carry
-  float eps = 0;            // mhc
+  int kinds = 3;            // of coefficients: 1 read, 2 read and write, 3 also carry
+  float* weight = nullptr;  // hyper (S + 2, C): read, carry to each stream, write; others (K, S·C): read, write, carry
+  float* bias = nullptr;    // not hyper: (K), in the order of the weight
+  float* scale = nullptr;   // hyper (2): for read and carry, for write; others (kinds)
+  float eps = 0;            // not hyper
   float* rate = nullptr;    // (C) sphere: a
   float rate_factor = 1;    // sphere: √C·α₀
   DepthQuery depth;
 
   // True if coefficients mix several streams. Two streams, of ResiDual or SiameseNorm, are not mixed.
   bool mixes() const { return ::mixes(rule); }
-  int coefficients() const { return count * (count + 2); }  // K
+  int per_stream() const { return kinds == 3 ? count + 2 : kinds; }  // coefficients of a stream
+  int coefficients() const { return count * per_stream(); }          // K
 };
 
 // The rows of one stream.
@@ -47,8 +49,8 @@ struct StreamRows {
 
 struct StreamsSaved {
   float* h = nullptr;     // (N,C) if it is not a stream
-  float* z = nullptr;     // (K,N) hyper, mhc
-  float* rstd = nullptr;  // (N) mhc: 1/rms(x)
+  float* z = nullptr;     // (K,N) of coefficients that tokens decide
+  float* rstd = nullptr;  // (N) mhc, independent: 1/rms(x)
   NormSaved norm;         // hyper, siamese
 
   // What streams_read has returned for x.

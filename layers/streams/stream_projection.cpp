@@ -15,8 +15,8 @@ struct Product {
   size_t from_z, from_weight, stride;  // stream s begins at s·from_z and s·from_weight
 };
 Product product_of(const Streams& p, int N, int C) {
-  if (p.rule == StreamRule::mhc) return {p.coefficients(), 0, size_t(C), plane(p.count, C)};
-  return {p.count + 2, plane(p.count + 2, N), 0, size_t(C)};
+  if (p.rule == StreamRule::hyper) return {p.count + 2, plane(p.count + 2, N), 0, size_t(C)};
+  return {p.coefficients(), 0, size_t(C), plane(p.count, C)};
 }
 
 }  // namespace

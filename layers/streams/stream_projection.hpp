@@ -1,8 +1,8 @@
 #pragma once
-// z = weight·xᵀ, from which the coefficients of hyper and mhc come: a matrix product with few rows, in fp32.
+// z = weight·xᵀ, from which coefficients come: a matrix product with few rows, in fp32.
 //
-//   hyper  x (S,N,C)   weight (S + 2, C) of all streams     z (S, S + 2, N): each stream has rows of its own
-//   mhc    x (S,N,C)   weight (K, S·C)                      z (K,N), summed over the streams
+//   hyper   x (S,N,C)   weight (S + 2, C) of all streams     z (S, S + 2, N): each stream has rows of its own
+//   others  x (S,N,C)   weight (K, S·C)                      z (K,N), summed over the streams
 
 #include "stream_parameters.hpp"
 

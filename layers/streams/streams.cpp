@@ -17,17 +17,25 @@ int stream_count(const Config& config) {
   return is_pair(rule) ? 2 : config.streams;
 }
 
+Streams streams_of(const Config& config) {
+  Streams p;
+  p.rule = stream_rule(config);
+  p.count = stream_count(config);
+  p.kinds = has_carry(p.rule) ? 3 : 2;
+  return p;
+}
+
 double multiply_adds_of_mixing(const Config& config) {
-  const double S = stream_count(config), C = config.channels;
+  const double C = config.channels;
   if (is_attnres(stream_rule(config))) return sums_read(config) * C;
-  return mixes(stream_rule(config)) ? S * (S + 2) * C : 0;
+  return mixes(stream_rule(config)) ? streams_of(config).coefficients() * C : 0;
 }
 
 double multiply_adds_of_coefficients(const Config& config) {
   const double mixing = multiply_adds_of_mixing(config);
   switch (stream_rule(config)) {
     case StreamRule::hyper: case StreamRule::attnres: case StreamRule::attnres_normed: return mixing;
-    case StreamRule::mhc: return stream_count(config) * mixing;
+    case StreamRule::mhc: case StreamRule::independent: return stream_count(config) * mixing;
     default: return 0;
   }
 }
@@ -38,9 +46,7 @@ double multiply_adds_of_streams(const Config& config) {
 }
 
 Streams declare_streams(Layout& layout, const Config& config, const std::string& name, int branch) {
-  Streams p;
-  p.rule = stream_rule(config);
-  p.count = stream_count(config);
+  Streams p = streams_of(config);
   p.skip = static_cast<float>(*config.skip_scale);
   const std::string prefix = name + ".streams";
   if (p.rule == StreamRule::siamese) {
@@ -54,15 +60,13 @@ Streams declare_streams(Layout& layout, const Config& config, const std::string&
   }
   if (p.rule == StreamRule::sphere) declare_sphere(p, layout, config, prefix);
   if (!p.mixes()) return p;
-  if (p.rule == StreamRule::mhc) declare_mhc(p, layout, config, prefix);
-  else declare_hyper(p, layout, config, prefix, branch);
+  if (is_hyper(p.rule)) declare_hyper(p, layout, config, prefix, branch);
+  else declare_mhc(p, layout, config, prefix);
   return p;
 }
 
 StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const std::string& name, int N) {
-  Streams p;
-  p.rule = stream_rule(config);
-  p.count = stream_count(config);
+  const Streams p = streams_of(config);
   StreamsSaved saved;
   if (is_one(p.rule) || p.rule == StreamRule::dual) return saved;
   const std::string prefix = name + ".streams";
@@ -71,15 +75,14 @@ StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const s
     saved.norm = declare_norm_saved(layout, config, prefix + ".second_norm", N, config.channels);
   if (!p.mixes() || p.rule == StreamRule::hyper_static) return saved;
   saved.z = layout.take(prefix + ".z", Role::streams, {p.coefficients(), N});
-  if (p.rule == StreamRule::mhc) saved.rstd = layout.take(prefix + ".rstd", Role::streams, {N});
-  else saved.norm = declare_norm_saved(layout, config, prefix + ".norm", p.count * N, config.channels);
+  if (is_hyper(p.rule))
+    saved.norm = declare_norm_saved(layout, config, prefix + ".norm", p.count * N, config.channels);
+  else saved.rstd = layout.take(prefix + ".rstd", Role::streams, {N});
   return saved;
 }
 
 StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int N, bool backward) {
-  Streams p;
-  p.rule = stream_rule(config);
-  p.count = stream_count(config);
+  const Streams p = streams_of(config);
   StreamsScratch scratch;
   if (p.rule == StreamRule::sphere && backward)
     scratch.rates = layout.take("scratch.rates", Role::scratch, {row_blocks(N), config.channels});
@@ -95,8 +98,8 @@ StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int
 // ---- reading and writing -----------------------------------------------------------------------------------------
 
 void stream_coefficients(float* coefficients, const StreamsSaved& saved, const Streams& p, int N) {
-  if (p.rule == StreamRule::mhc) mhc_coefficients(coefficients, saved.z, p, N);
-  else hyper_coefficients(coefficients, saved.z, p, N);
+  if (is_hyper(p.rule)) hyper_coefficients(coefficients, saved.z, p, N);
+  else mhc_coefficients(coefficients, saved.z, p, N);
 }
 
 const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scratch, const float* x, const Streams& p,
@@ -105,10 +108,10 @@ const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scrat
   if (is_attnres(p.rule)) return depth_read(saved.h, scratch.depth, x, p.depth, rows);
   if (!p.mixes()) return x;
   const auto [N, C, training] = rows;
-  if (p.rule == StreamRule::mhc) mhc_read(saved, x, p, N, C);
-  else hyper_read(saved, scratch, x, p, N, C, training);
+  if (is_hyper(p.rule)) hyper_read(saved, scratch, x, p, N, C, training);
+  else mhc_read(saved, x, p, N, C);
   stream_coefficients(scratch.coefficients, saved, p, N);
-  read_streams(saved.h, scratch.coefficients, x, p.count, N, C);
+  read_streams(saved.h, scratch.coefficients, x, p, N, C);
   return saved.h;
 }
 
@@ -154,7 +157,7 @@ void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scr
   if (p.rule == StreamRule::siamese)                   // h = x[0] + norm(x[1])
     read_second_backward(d, g.norm, dh, x, saved.norm, p.norm, rows);
   if (!p.mixes()) return;
-  read_streams_backward(d, scratch.d, scratch.coefficients, dh, x, p.count, N, C);
-  if (p.rule == StreamRule::mhc) mhc_read_backward(d, g, scratch, x, saved, p, N, C);
-  else hyper_read_backward(d, g, scratch, x, saved, p, N, C);
+  read_streams_backward(d, scratch, dh, x, p, N, C);
+  if (is_hyper(p.rule)) hyper_read_backward(d, g, scratch, x, saved, p, N, C);
+  else mhc_read_backward(d, g, scratch, x, saved, p, N, C);
 }

@@ -25,12 +25,14 @@
 //   hyper         each plus scale·tanh(z), z = norm(x[s])·weightᵀ        (eq. 10 to 13 and the code of appendix J)
 //   mhc           z = weight·x/rms(x), over all S·C numbers of a row, and a = scale·z + bias        (Xie et al. 2025,
 //                 arXiv 2512.24880, eq. 7 to 9):  read = σ(a) + 1e-6,  write = 2σ(a),  carry = Sinkhorn-Knopp(exp a)
+//   independent   the same without carry:  y[t] = skip·x[t] + write[t]·f,  write = 2σ(a) + 1e-6  (HYV4HyperConnection
+//                 of transformers 5.24)
 //   dual          fixed: read (1,0), carry the identity, write (1,1); norm_sum acts on the first stream alone
 //                 (Xie et al. 2023, arXiv 2304.14802)
 //   siamese       norm_sum acts on the first stream, as with dual      (Li et al. 2026, arXiv 2602.08064)
 //
 // The coefficients of a row are a column of (K,N), K = S·(S + 2): for each stream s, read[s], carry[s,0], ...,
-// carry[s,S−1], write[s].
+// carry[s,S−1], write[s]. Under `independent` K = 2S.
 
 #include <string>
 
@@ -40,6 +42,8 @@
 
 // Returns how many streams a model has: 1 unless its placement says otherwise.
 int stream_count(const Config& config);
+// Without tensors.
+Streams streams_of(const Config& config);
 inline size_t stream_floats(const Config& config, int N) { return size_t(stream_count(config)) * N * config.channels; }
 
 // Multiply-adds per token that mix the streams of a branch; products of a weight for the coefficients; and both

@@ -45,7 +45,7 @@ struct Parameters {
   Mix<Number> mix(const ::Mix& m) { return {at(m.own), at(m.first), m.constant}; }
   Streams<Number> streams(const ::Streams& s) {
     return {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),
-            at(s.scale), s.eps, s.first_write};
+            at(s.scale), s.eps, s.first_write, size_t(s.kinds)};
   }
   DepthQuery<Number> depth(const ::DepthQuery& q) { return {at(q.query), norm(q.norm), q.normed, q.scale}; }
 };

@@ -94,7 +94,7 @@ struct Embedding {
 
 // Stack: the blocks between the tokens and the head, or the decoder.
 //   tokens (N)   h (N,C)
-//   forward   embedding → a copy in each stream → blocks → sum of the streams → final norm → h
+//   forward   embedding → a copy in each stream → blocks → sum, mean or read of the streams → final norm → h
 //   backward  the same in reverse; dh is overwritten
 // ResiDual: x[0] + final norm(x[1]) in place of the sum and its norm.
 // SiameseNorm: x[0] begins as first_norm of the embedding, and the sum is x[0] + second_norm(x[1]).
@@ -113,8 +113,11 @@ struct Stack {
   std::vector<std::vector<Number>> x = {};  // (S,N,C) each: x[l] is the input of block l, x.back() the last output
   std::vector<Number> h = std::vector<Number>(NC), added = h;  // added: what the final norm reads
   StreamRule rule = stream_rule(pass.config);
+  StreamEnd end = pass.config.placement_row->stream_end;
   bool dual = rule == StreamRule::dual, siamese = rule == StreamRule::siamese, depth = is_attnres(rule);
   DepthSaved<Number> of_mean = {};
+  StreamsSaved<Number> of_end = {};
+  Rows rows = {pass.sizes.N, pass.sizes.C};
 
   Stack(Pass<Number>& in_pass, const StackTensors& tensors) : pass(in_pass), t(tensors) {
     pass.table_of_relative = t.relative;
@@ -128,10 +131,11 @@ struct Stack {
     const std::vector<Number>& last = x.back();
     if (depth)
       return depth_forward(added.data(), of_mean, sources(), pass.p.depth(t.depth), pass.sizes.N, pass.sizes.C);
+    if (mixes(rule))
+      return streams_end_forward(added.data(), of_end, last.data(), end, pass.p.streams(t.read), rows);
     if (siamese) second_norm.forward(added.data(), &last[NC]);
     else added.assign(last.begin() + (dual ? NC : 0), last.begin() + (dual ? 2 : 1) * NC);
     if (siamese) add(added.data(), Number(1), last.data(), NC);
-    else for (size_t i = NC; i < last.size() && !dual; ++i) added[i % NC] += last[i];
   }
 
   void forward(const int* tokens) {
@@ -150,8 +154,13 @@ struct Stack {
     pass.dx0.assign(NC, 0);
     pass.dvalues.clear();
     norm.backward(dy.data(), dh.data(), added.data());
-    for (size_t i = NC; i < dy.size(); ++i) dy[i] = dy[i % NC];
+    if (mixes(rule)) {
+      const std::vector<Number> dadded(dy.begin(), dy.begin() + NC);
+      streams_end_backward(dy.data(), pass.g.streams(t.read), dadded.data(), of_end, x.back().data(), end,
+                           pass.p.streams(t.read), rows);
+    }
     if (siamese) second_norm.backward(&dy[NC], dy.data(), &x.back()[NC]);
+    if (dual) std::copy(dy.begin(), dy.begin() + NC, dy.begin() + NC);
     if (dual) std::copy(dh.begin(), dh.end(), dy.begin());
     if (depth) mean_backward(dy);
     for (size_t l = blocks.size(); l-- > 0; dy.swap(dx)) blocks[l].backward(dx.data(), dy.data(), x[l].data());

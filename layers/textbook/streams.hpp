@@ -86,6 +86,7 @@ struct Streams {
   Number *weight = nullptr, *bias = nullptr, *scale = nullptr;
   double eps = 0;
   Number first_write = 1;
+  size_t kinds = 3;  // of coefficients: 1 read, 2 read and write, 3 also carry
 };
 // What attention over depth saves.
 template <class Number>
@@ -224,15 +225,22 @@ void sinkhorn_backward(Number* d, const Sinkhorn<Number>& saved) {
 //   x (S,N,C)   weight (K, S·C)   bias (K)   scale (3): of read, of write, of carry      K = S·(S + 2)
 //   forward   z = weight·x/rms(x)      a = scale·z + bias
 //             read[s] = σ(a[s]) + eps      write[t] = 2σ(a[S + t])      carry = Sinkhorn-Knopp(a[2S ...])
+// Independent hyper-connections have K = 2S, write[t] = 2σ(a[S + t]) + eps, and carry is the identity. The learned read
+// at the end of a stack has K = S.
 //   backward  da = d·σ' and so on      dbias += Σ da      dscale += Σ da·z      dz = scale·da
 //             with u = weight·x, r = 1/rms(x), z = r·u:
 //             dweight += r·dz·x      dx += r·weightᵀ dz − r²/(S·C)·(Σ dz·z)·x
 
 inline size_t kind_of(size_t k, size_t S) { return (k >= S) + (k >= 2 * S); }
+template <class Number>
+size_t count_of(const Streams<Number>& p) {
+  return p.kinds == 3 ? p.S * (p.S + 2) : p.kinds * p.S;
+}
 
 template <class Number>
 void mhc_forward(StreamsSaved<Number>& saved, const Number* x, const Streams<Number>& p, size_t C) {
-  const size_t S = p.S, K = S * (S + 2), N = saved.k.N;
+  const size_t S = p.S, K = count_of(p), N = saved.k.N;
+  const Number write_eps = p.kinds == 2 ? kSinkhornEps : 0;
   saved.z.resize(N * K);
   saved.rstd.resize(N);
   std::vector<Number> a(K);
@@ -247,11 +255,13 @@ void mhc_forward(StreamsSaved<Number>& saved, const Number* x, const Streams<Num
       saved.z[n * K + k] = saved.rstd[n] * u;
       a[k] = p.scale[kind_of(k, S)] * saved.z[n * K + k] + p.bias[k];
     }
-    sinkhorn_forward(sinkhorn, &a[2 * S]);
     for (size_t s = 0; s < S; ++s) {
       saved.k.read[s * N + n] = sigmoid(a[s]) + Number(kSinkhornEps);
-      saved.k.write[s * N + n] = Number(2) * sigmoid(a[S + s]);
+      if (p.kinds > 1) saved.k.write[s * N + n] = Number(2) * sigmoid(a[S + s]) + write_eps;
+      saved.k.carry[(s * S + s) * N + n] = 1;
     }
+    if (p.kinds < 3) continue;
+    sinkhorn_forward(sinkhorn, &a[2 * S]);
     for (size_t i = 0; i < S * S; ++i) saved.k.carry[i * N + n] = sinkhorn.m.back()[i];
   }
 }
@@ -259,20 +269,24 @@ void mhc_forward(StreamsSaved<Number>& saved, const Number* x, const Streams<Num
 template <class Number>
 void mhc_backward(Number* dx, const Streams<Number>& g, Coefficients<Number>& dk, StreamsSaved<Number>& saved,
                   const Number* x, const Streams<Number>& p, size_t C) {
-  const size_t S = p.S, K = S * (S + 2), N = dk.N;
+  const size_t S = p.S, K = count_of(p), N = dk.N;
   std::vector<Number> a(K), da(K);
   Sinkhorn<Number> sinkhorn{S};
   for (size_t n = 0; n < N; ++n) {
     const Number *z = &saved.z[n * K], r = saved.rstd[n];
     for (size_t k = 0; k < K; ++k) a[k] = p.scale[kind_of(k, S)] * z[k] + p.bias[k];
-    sinkhorn_forward(sinkhorn, &a[2 * S]);
     for (size_t s = 0; s < S; ++s) {
-      const Number read = sigmoid(a[s]), write = sigmoid(a[S + s]);
+      const Number read = sigmoid(a[s]);
       da[s] = dk.read[s * N + n] * read * (Number(1) - read);
+      if (p.kinds == 1) continue;
+      const Number write = sigmoid(a[S + s]);
       da[S + s] = Number(2) * dk.write[s * N + n] * write * (Number(1) - write);
     }
-    for (size_t i = 0; i < S * S; ++i) da[2 * S + i] = dk.carry[i * N + n];
-    sinkhorn_backward(&da[2 * S], sinkhorn);
+    for (size_t i = 0; i < S * S && p.kinds == 3; ++i) da[2 * S + i] = dk.carry[i * N + n];
+    if (p.kinds == 3) {
+      sinkhorn_forward(sinkhorn, &a[2 * S]);
+      sinkhorn_backward(&da[2 * S], sinkhorn);
+    }
     Number along = 0;  // Σ dz·z
     for (size_t k = 0; k < K; ++k) {
       const Number dz = p.scale[kind_of(k, S)] * da[k];
@@ -287,6 +301,39 @@ void mhc_backward(Number* dx, const Streams<Number>& g, Coefficients<Number>& dk
     for (size_t s = 0; s < S; ++s)  // z = r·u
       add(dx + (s * N + n) * C, -r * r / Number(double(S * C)) * along, x + (s * N + n) * C, C);
   }
+}
+
+// ---- the end of the streams ----------------------------------------------------------------------------------
+
+// What the final norm reads of S streams that are mixed.
+//   x (S,N,C)   h (N,C)
+//   forward   h = Σₛ read[s]·x[s]      read: 1, or 1/S, or as in mHC
+//   backward  dx[s] = read[s]·dh       the last one: dread[s] = ⟨dh, x[s]⟩, and mHC's backward adds to dx
+
+template <class Number>
+void streams_end_forward(Number* h, StreamsSaved<Number>& saved, const Number* x, StreamEnd end,
+                         const Streams<Number>& p, const Rows& rows) {
+  const auto [N, C] = rows;
+  saved.k = {p.S, N, C};
+  if (end == StreamEnd::read) mhc_forward(saved, x, p, C);
+  else saved.k.read.assign(p.S * N, end == StreamEnd::mean ? Number(1) / Number(double(p.S)) : Number(1));
+  for (size_t i = 0; i < N * C; ++i) h[i] = 0;
+  for (size_t s = 0; s < p.S; ++s)
+    for (size_t n = 0; n < N; ++n) add(h + n * C, saved.k.read[s * N + n], x + (s * N + n) * C, C);
+}
+
+template <class Number>
+void streams_end_backward(Number* dx, const Streams<Number>& g, const Number* dh, StreamsSaved<Number>& saved,
+                          const Number* x, StreamEnd end, const Streams<Number>& p, const Rows& rows) {
+  const auto [N, C] = rows;
+  Coefficients<Number> dk{p.S, N, C};
+  for (size_t i = 0; i < p.S * N * C; ++i) dx[i] = 0;
+  for (size_t s = 0; s < p.S; ++s)
+    for (size_t n = 0; n < N; ++n) {
+      dk.read[s * N + n] = dot(dh + n * C, x + (s * N + n) * C, C);           // h = Σₛ read[s]·x[s]
+      add(dx + (s * N + n) * C, saved.k.read[s * N + n], dh + n * C, C);  // h = Σₛ read[s]·x[s]
+    }
+  if (end == StreamEnd::read) mhc_backward(dx, g, dk, saved, x, p, C);
 }
 
 // ---- ResiDual ------------------------------------------------------------------------------------------------
@@ -513,8 +560,8 @@ void streams_forward(Number* y, StreamsSaved<Number>& saved, const Number* x, co
   saved.k = {p.streams.S, N, C, p.branch.skip};
   for (auto* row : {&saved.h, &saved.f, &saved.s}) row->resize(N * C);
   if (p.streams.rule == StreamRule::dual) dual_coefficients(saved.k);
-  else if (p.streams.rule == StreamRule::mhc) mhc_forward(saved, x, p.streams, C);
-  else hyper_forward(saved, x, p.streams, C);
+  else if (is_hyper(p.streams.rule)) hyper_forward(saved, x, p.streams, C);
+  else mhc_forward(saved, x, p.streams, C);
   BranchFunction<Number, Function> branch{without_skip(p.branch), {}, saved.branch, F, rows};
   mixing_forward(y, saved.h.data(), saved.f.data(), x, saved.k, branch);
   std::copy(y, y + N * C, saved.s.begin());
@@ -531,8 +578,8 @@ void streams_backward(Number* dx, const StreamsBranch<Number>& g, const Number* 
   norm_backward(ds.data(), g.branch.norm_sum, dy, saved.s.data(), saved.sum, p.branch.norm_sum, N, C);
   BranchFunction<Number, Function> branch{without_skip(p.branch), without_skip(g.branch), saved.branch, F, rows};
   mixing_backward(dx, dk, ds.data(), x, saved.h.data(), saved.f.data(), saved.k, branch);
-  if (p.streams.rule == StreamRule::mhc) mhc_backward(dx, g.streams, dk, saved, x, p.streams, C);
-  else if (p.streams.rule != StreamRule::dual) hyper_backward(dx, g.streams, dk, saved, x, p.streams, C);
+  if (is_hyper(p.streams.rule)) hyper_backward(dx, g.streams, dk, saved, x, p.streams, C);
+  else if (p.streams.rule != StreamRule::dual) mhc_backward(dx, g.streams, dk, saved, x, p.streams, C);
 }
 
 }  // namespace textbook

@@ -248,6 +248,7 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
 // backward's).
 void PassStatistics::mixing(const BranchView& v, const BranchSaved& saved, const Branch& p) {
   const int S = p.streams.count, N = v.N;
+  if (!has_carry(p.streams.rule)) return;
   std::vector<float> coefficients(static_cast<size_t>(p.streams.coefficients()) * N);
   stream_coefficients(coefficients.data(), saved.streams, p.streams, N);
   double into = 0, out_of = 0;

@@ -21,11 +21,11 @@ def table_of_stack(c):
         rows += embedding.declare("embedding.token_type", c.token_types, c.channels)
     if c.embedding_norm:
         rows += norm.declare("embedding.norm", c.channels, c)
-    rule = residual.PLACEMENTS[c.placement].streams
+    rule, end = residual.PLACEMENTS[c.placement].streams, residual.PLACEMENTS[c.placement].end
     rows += streams.declare_first(c, rule)
     for layer in range(c.layers):
         rows += block.declare(f"block.{layer}", c)
-    rows += streams.declare_last(c, rule)
+    rows += streams.declare_last(c, rule, end)
     if c.final_norm:
         rows += norm.declare("final_norm", c.channels, c)
     return rows
@@ -60,11 +60,12 @@ def stack(p, c, tokens, memory=None):
     x = embedding.apply(p, c, tokens)
     if c.embedding_norm:
         x = norm.apply(p, c, "embedding.norm", x)
-    rule, carried = residual.PLACEMENTS[c.placement].streams, {"x": x, "memory": memory}
+    rule, end = residual.PLACEMENTS[c.placement].streams, residual.PLACEMENTS[c.placement].end
+    carried = {"x": x, "memory": memory}
     x = streams.enter(p, c, rule, x)
     for layer in range(c.layers):
         x = block.apply(p, c, f"block.{layer}", x, carried)
-    return streams.leave(p, c, rule, x, lambda z: norm.apply(p, c, "final_norm", z) if c.final_norm else z)
+    return streams.leave(p, c, rule, end, x, lambda z: norm.apply(p, c, "final_norm", z) if c.final_norm else z)
 
 
 def encode(p, c):

@@ -57,8 +57,10 @@ class Placement:
     matrices: Callable = lambda depths: 1.0  # initial factor of v, o and the feed-forward matrices
     gpas: bool = False  # a learned factor on the stream after each branch, one per block
     skip_gain: bool = False  # a learned gain on the skip path
-    # several: "hyper" | "static" | "mhc" | "dual" | "siamese" | "depth" | "depth-normed"; one, on the "sphere"
+    # several: "hyper" | "static" | "mhc" | "independent" | "dual" | "siamese" | "depth" | "depth-normed"; one, on the
+    # "sphere"
     streams: str = ""
+    end: str = "sum"  # of mixed streams, or their "mean", or a learned "read"
 
 
 PLACEMENTS = {
@@ -155,6 +157,10 @@ PLACEMENTS = {
     "attnres-normed": Placement(("norm_in",), None, True, streams="depth-normed"),
     # Liu et al. 2020 (Admin), arXiv 2004.08249, §4: x_i = LN(b_i), b_i = ω_i ⊙ x_{i−1} + f_i(x_{i−1}). See `apply`.
     "admin": Placement(("norm_sum",), None, False, skip_gain=True),
+    # DeepseekV4Model, Glm5NextTextModel and HYV4Model of transformers 5.24
+    "mhc-read": Placement(("norm_in",), None, True, streams="mhc", end="read"),
+    "mhc-mean": Placement(("norm_in",), None, True, streams="mhc", end="mean"),
+    "hyper-independent": Placement(("norm_in",), None, True, streams="independent", end="read"),
 }
 ALIASES = {"post-ln": "post", "pre-ln": "pre", "peri": "sandwich", "olmo2": "reordered"}
 
@@ -278,7 +284,8 @@ def apply(p, c, name, x, branch, bottom=None):
     if rule in streams.DEPTH:
         return streams.depth(p, c, f"{name}.streams", x, lambda u: F(n("norm_in", u)), rule)
     if rule:
-        mix = streams.mhc if rule == "mhc" else lambda *rest: streams.hyper(*rest, rule)
+        rules = {"mhc": streams.mhc, "independent": streams.independent}
+        mix = rules.get(rule, lambda *rest: streams.hyper(*rest, rule))
         return mix(p, c, f"{name}.streams", x, lambda u: F(n("norm_in", u)))
     y = placement.formula(x, F, n, c.skip_scale, 1 + block_of_base(c, name), g)
     return scale_stream(p, f"{block}.gpas.gate", y) if placement.gpas else y

@@ -1,5 +1,6 @@
 """Several residual streams: hyper-connections, mHC, ResiDual and SiameseNorm, each as its paper writes it; attention
-residuals as in their authors' pseudocode.
+residuals as in their authors' pseudocode; independent hyper-connections, and the ends "mean" and "read" of streams, as
+in the classes of transformers.
 
 h (B,T,S,C) are the streams. F is the branch with its norm before it. Under attention residuals S grows: h are the
 finished sums and the current one.
@@ -27,8 +28,9 @@ def count(c, rule):
 def declare(name, c, rule):
     S, C = count(c, rule), c.channels
     if rule == "mhc":
-        M = S * (S + 2)
-        return [(f"{name}.weight", (M, S * C)), (f"{name}.bias", (M,)), (f"{name}.scale", (3,))]
+        return declare_gates(name, c, [S, S, S * S])
+    if rule == "independent":
+        return declare_gates(name, c, [S, S])
     if rule == "siamese":
         return norm.declare(f"{name}.second_norm", C, c)
     if rule == "sphere":
@@ -41,6 +43,11 @@ def declare(name, c, rule):
     if rule == "static":
         return rows
     return rows + norm.declare(f"{name}.norm", C, c) + [(f"{name}.weight", (S + 2, C)), (f"{name}.scale", (2,))]
+
+
+def declare_gates(name, c, parts):
+    M = sum(parts)
+    return [(f"{name}.weight", (M, c.streams * c.channels)), (f"{name}.bias", (M,)), (f"{name}.scale", (len(parts),))]
 
 
 def hyper(p, c, name, h, F, rule):
@@ -94,6 +101,18 @@ def sinkhorn(a):
     return m
 
 
+def gates(h, parts, weight, bias, scale, eps, watch=None):
+    """scale·z + bias, split into parts, each with a scale of its own. z is a product of all streams, normalized."""
+    x = h.flatten(-2)
+    x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+    z = x @ weight.T
+    scales = torch.cat([scale[i : i + 1].expand(part) for i, part in enumerate(parts)])
+    a = scales * z + bias
+    if watch:
+        watch(x, z, a, scales)
+    return a.split(parts, -1)
+
+
 def mhc_coefficients(h, weight, bias, scale, eps, watch=None):
     """Xie et al. 2025, arXiv 2512.24880, eq. 7 to 9 -> pre (...,S), post (...,S), comb (...,S,S) from stream to stream.
 
@@ -101,19 +120,27 @@ def mhc_coefficients(h, weight, bias, scale, eps, watch=None):
     transpose of the paper's matrix.
     """
     S = h.shape[-2]
-    x = h.flatten(-2)
-    x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
-    z = x @ weight.T
-    scales = torch.cat([scale[:1].expand(S), scale[1:2].expand(S), scale[2:].expand(S * S)])
-    a = scales * z + bias
-    if watch:
-        watch(x, z, a, scales)
-    pre, post, comb = a.split([S, S, S * S], -1)
+    pre, post, comb = gates(h, [S, S, S * S], weight, bias, scale, eps, watch)
     return torch.sigmoid(pre) + EPS, 2 * torch.sigmoid(post), sinkhorn(comb.unflatten(-1, (S, S)))
 
 
-def mhc(p, c, name, h, F):
+def independent_coefficients(h, weight, bias, scale, eps, watch=None):
+    """HYV4HyperConnection -> pre (...,S), post (...,S)"""
+    S = h.shape[-2]
+    pre, post = gates(h, [S, S], weight, bias, scale, eps, watch)
+    return torch.sigmoid(pre) + EPS, 2 * torch.sigmoid(post) + EPS
+
+
+def read_coefficients(h, weight, bias, scale, eps, watch=None):
+    """DeepseekV4HyperHead, HYV4HyperHead -> pre (...,S)"""
+    (pre,) = gates(h, [h.shape[-2]], weight, bias, scale, eps, watch)
+    return torch.sigmoid(pre) + EPS
+
+
+def watched(p, c, name, h, coefficients):
+    weight, bias, scale = (p[f"{name}.{part}"] for part in ("weight", "bias", "scale"))
     S = h.shape[2]
+    parts = [S, S, S * S][: len(scale)]
 
     def watch(x, z, a, scales):
         def terms(da):
@@ -121,17 +148,30 @@ def mhc(p, c, name, h, F):
             dz = (da * scales.detach()).abs()
             return [
                 (f"{name}.bias", da.abs().sum((0, 1))),
-                (f"{name}.scale", torch.stack([part.sum() for part in each.split([S, S, S * S])])),
+                (f"{name}.scale", torch.stack([part.sum() for part in each.split(parts)])),
                 (f"{name}.weight", torch.einsum("btk,bti->ki", dz, x.detach().abs())),
             ]
 
         p.watch(a, terms)
 
-    weight, bias, scale = (p[f"{name}.{part}"] for part in ("weight", "bias", "scale"))
-    pre, post, comb = mhc_coefficients(h, weight, bias, scale, c.norm_eps, watch)
+    return coefficients(h, weight, bias, scale, c.norm_eps, watch)
+
+
+def mixed(h, weights):
+    return (weights[..., None] * h).sum(2)
+
+
+def mhc(p, c, name, h, F):
+    pre, post, comb = watched(p, c, name, h, mhc_coefficients)
     see_carry(name, comb)
-    f = F((pre[..., None] * h).sum(2))
+    f = F(mixed(h, pre))
     return post[..., None] * f[..., None, :] + c.skip_scale * comb.transpose(-1, -2) @ h
+
+
+def independent(p, c, name, h, F):
+    pre, post = watched(p, c, name, h, independent_coefficients)
+    f = F(mixed(h, pre))
+    return post[..., None] * f[..., None, :] + c.skip_scale * h
 
 
 def dual(c, h, F, norm_sum):
@@ -198,9 +238,11 @@ def declare_first(c, rule):
     return norm.declare("streams.first_norm", c.channels, c) if rule == "siamese" else []
 
 
-def declare_last(c, rule):
+def declare_last(c, rule, end):
     if rule in DEPTH:
         return declare_query("streams", c, rule)
+    if end == "read":
+        return declare_gates("streams", c, [c.streams])
     return norm.declare("streams.second_norm", c.channels, c) if rule == "siamese" else []
 
 
@@ -213,8 +255,8 @@ def enter(p, c, rule, x):
     return x if rule in ONE else x[:, :, None].expand(-1, -1, count(c, rule), -1)
 
 
-def leave(p, c, rule, h, final_norm):
-    """The sum of the streams, normalized; of ResiDual the first stream plus the norm of the second, of SiameseNorm the
+def leave(p, c, rule, end, h, final_norm):
+    """The sum of the streams, or their mean, or a learned read, normalized; of ResiDual the first stream plus the norm of the second, of SiameseNorm the
     norm of such a sum. Under attention residuals a mean as that of a branch."""
     if rule in DEPTH:
         return final_norm(attend(p, c, "streams", h, rule))
@@ -222,4 +264,8 @@ def leave(p, c, rule, h, final_norm):
         return final_norm(h[..., 0, :] + norm.apply(p, c, "streams.second_norm", h[..., 1, :]))
     if rule == "dual":
         return h[..., 0, :] + final_norm(h[..., 1, :])
-    return final_norm(h if rule in ONE else h.sum(2))
+    if rule in ONE:
+        return final_norm(h)
+    if end == "read":
+        return final_norm(mixed(h, watched(p, c, "streams", h, read_coefficients)))
+    return final_norm(h.mean(2) if end == "mean" else h.sum(2))
