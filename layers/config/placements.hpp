@@ -93,7 +93,7 @@ struct Placement {
   StreamRule streams = StreamRule::single;  // if streams are mixed, norm_in and norm_inner are the only norms
   StreamEnd stream_end = StreamEnd::sum;    // if streams are mixed
   float stream_scale = .01f;  // where the scales of the coefficients start; both papers say .01
-  bool mean_read = false;     // mhc, independent: a branch starts by reading the mean of the streams, not half their sum
+  bool mean_read = false;     // mhc, independent: a branch starts with the mean of the streams, not with half their sum
   QkNormKind qk_norm = QkNormKind::none;    // default of the option
   bool head_scale = false;                  // default of the option
   bool bypass = false;  // adds the block's input to the sum of the feed-forward branch

@@ -103,7 +103,8 @@ double rows_of_gate(const TensorSpec& spec, const Config& config) {
 
 double flops_per_token(const Config& c) {
   double multiply_adds = multiply_adds_of_ends(c) + multiply_adds_of_gates(c, [](const TensorSpec&) { return true; });
-  for (const Config& stack : stack_configs(c)) multiply_adds += multiply_adds_of_blocks(stack) + multiply_adds_of_end(stack);
+  for (const Config& stack : stack_configs(c))
+    multiply_adds += multiply_adds_of_blocks(stack) + multiply_adds_of_end(stack);
   return 3 * 2 * multiply_adds;
 }
 

@@ -17,10 +17,10 @@ using simd::store;
 using simd::sweep;
 using simd::Vec;
 
-// mHC's paper does not say how weight and bias start. As in transformers' DeepseekV4HyperConnection, the weight is drawn
-// from N(0, .02²) and the bias is 0. Then a branch reads ½·Σₛ x[s] and carry is the mean of the streams. As long as the
-// streams are equal, that is Pre-LN. If mean_read is set, as in HYV4HyperConnection, a branch reads σ(−ln(S − 1)) = 1/S
-// of each stream; one stream has −ln 1.
+// The paper of mHC does not say how weight and bias start. As in transformers' DeepseekV4HyperConnection, the weight is
+// drawn from N(0, .02²) and the bias is 0. Then a branch reads ½·Σₛ x[s] and carry is the mean of the streams. As long
+// as the streams are equal, that is Pre-LN. If mean_read is set, as in HYV4HyperConnection, a branch reads
+// σ(−ln(S − 1)) = 1/S of each stream; one stream has −ln 1.
 void declare_mhc(Streams& p, Layout& layout, const Config& config, const std::string& prefix) {
   const Placement& row = *config.placement_row;
   const float read = row.mean_read ? -std::log(std::max(p.count - 1.f, 1.f)) : 0;

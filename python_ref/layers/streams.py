@@ -256,8 +256,8 @@ def enter(p, c, rule, x):
 
 
 def leave(p, c, rule, end, h, final_norm):
-    """The sum of the streams, or their mean, or a learned read, normalized; of ResiDual the first stream plus the norm of the second, of SiameseNorm the
-    norm of such a sum. Under attention residuals a mean as that of a branch."""
+    """The sum of the streams, or their mean, or a learned read, normalized; of ResiDual the first stream plus the norm
+    of the second, of SiameseNorm the norm of such a sum. Under attention residuals a mean as that of a branch."""
     if rule in DEPTH:
         return final_norm(attend(p, c, "streams", h, rule))
     if rule == "siamese":
