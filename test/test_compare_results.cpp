@@ -313,6 +313,11 @@ TEST_CASE("a comparison says before it starts how many runs it has and how long 
   CHECK(first["most_seconds"].get<double>() / first["seconds"].get<double>() == Approx(18 / 14.));
   CHECK(contains(f.run(words + " --dry-run").out, "\ntime: about 0:0"));
   CHECK_FALSE(contains(f.run(words + " --dry-run --quiet").out, "\ntime: "));
+  CHECK(first["most_steps"] == 8);
+  CHECK(contains(f.run(words + " --dry-run --quiet").out, "14 to 18 runs of 8 steps into x"));
+  const std::string unequal = "compare --data stories.txt --grid norm=layernorm steps=6,9 --out x" + model;
+  CHECK(contains(f.run(unequal + " --dry-run --quiet").out, ": 2 runs of 6 to 9 steps into x"));
+  CHECK(plan(unequal)["steps"] == 6);
 
   REQUIRE(f.run(words).status == 0);
   const std::string again = "compare --out x --resume";

@@ -73,7 +73,7 @@ std::string plan_json(const Comparison& c, const Forecast& f) {
   for (const GridCell& cell : c.grid.cells) cells.push_back(cell.name);
   return to_ascii({{"event", "plan"}, {"directory", c.out()}, {"cells", cells}, {"seeds", c.seeds},
                    {"runs", f.fewest_runs}, {"most_runs", f.most_runs}, {"trained", c.trained.runs},
-                   {"steps", c.command.train.steps}, {"seconds", f.fewest_seconds},
+                   {"steps", f.fewest_steps}, {"most_steps", f.most_steps}, {"seconds", f.fewest_seconds},
                    {"most_seconds", f.most_seconds}});
 }
 
@@ -83,8 +83,8 @@ void print_plan(const Comparison& c) {
   if (!c.tuning.empty())
     std::printf(", at most %s each to tune %s on seed %s", counted(double(most_tuning_runs(c)), "run").c_str(),
                 tuned_text(c.tuning).c_str(), std::to_string(c.options().tune_seed).c_str());
-  std::printf(", %s: %s of %s into %s\n", counted(double(c.seeds.size()), "seed").c_str(), runs_text(f).c_str(),
-              counted(double(c.command.train.steps), "step").c_str(), c.out().c_str());
+  std::printf(", %s: %s into %s\n", counted(double(c.seeds.size()), "seed").c_str(), runs_text(f).c_str(),
+              c.out().c_str());
   for (const GridCell& cell : c.grid.cells) std::printf("  %s\n", cell.name.c_str());
   if (c.trained.runs > 0) std::printf("%s trained already\n", counted(double(c.trained.runs), "run").c_str());
   if (c.shard.count > 1) std::printf("this process trains part %s\n", c.options().shard.c_str());

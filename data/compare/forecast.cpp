@@ -4,6 +4,8 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "data/host/machine.hpp"
 #include "data/host/peak.hpp"
@@ -19,6 +21,11 @@ namespace {
 
 // Returns the number of entries that a cell has in Comparison::planned.
 size_t points_of(const Comparison& c) { return c.tuning.combinations().size(); }
+
+std::pair<int64_t, int64_t> range_of_steps(const std::vector<TrainOptions>& planned) {
+  const auto [fewest, most] = std::ranges::minmax(planned, {}, &TrainOptions::steps);
+  return {fewest.steps, most.steps};
+}
 
 // Returns the operations of a run for each entry of Comparison::planned.
 std::vector<double> operations_of(const Comparison& c) {
@@ -99,6 +106,7 @@ Forecast forecast(const Comparison& c) {
   Forecast f;
   f.fewest_runs = work.fewest_runs;
   f.most_runs = work.most_runs;
+  std::tie(f.fewest_steps, f.most_steps) = range_of_steps(c.planned);
   if (c.trained.runs >= work.most_runs) return f;
   const double share = c.options().jobs * static_cast<double>(c.shard.count);
   const double each = c.command.train.quiet ? NAN : seconds_per_operation(c, operations, f) / share;
@@ -108,8 +116,10 @@ Forecast forecast(const Comparison& c) {
 }
 
 std::string runs_text(const Forecast& f) {
-  return (f.most_runs > f.fewest_runs ? std::to_string(f.fewest_runs) + " to " : "") +
-         counted(double(f.most_runs), "run");
+  const auto range = [](auto fewest, auto most, const char* unit) {
+    return (most > fewest ? format_count(double(fewest)) + " to " : "") + counted(double(most), unit);
+  };
+  return range(f.fewest_runs, f.most_runs, "run") + " of " + range(f.fewest_steps, f.most_steps, "step");
 }
 
 std::string time_text(const Forecast& f) {
