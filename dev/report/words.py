@@ -46,12 +46,13 @@ def paired(cell, other):
     return float(stats.ttest_1samp(pairs, 0).pvalue) if stdev(pairs) else float(mean(pairs) == 0)
 
 
-def holm(values):
-    """p values corrected for their number (Holm 1979); those that are None stay out, as 0."""
+def holm(values, comparisons=None):
+    """p values corrected for their number (Holm 1979), or for the number of planned comparisons, some of which may have
+    no result. Those that are None stay out, as 0."""
     known_values = sorted(p for p in values if p is not None)
     corrected, highest = {}, 0.0
     for rank, p in enumerate(known_values):
-        highest = max(highest, min(1.0, p * (len(known_values) - rank)))
+        highest = max(highest, min(1.0, p * ((comparisons or len(known_values)) - rank)))
         corrected[p] = highest
     return [0.0 if p is None else corrected[p] for p in values]
 

@@ -36,6 +36,7 @@ ROOT = HERE.parent.parent
 BINARY = ROOT / "build" / "train_gpt"
 STORIES = ROOT / "build" / "stories.txt"
 TRANSLATIONS = ROOT / "build" / "translations.tsv"
+ENGLISH = ROOT / "build" / "texts" / "english.txt"
 
 COLOR = {placement: COLORS[number][0] for placement, number in PLACEMENTS.items()}  # the same as in reports
 LINES, MARKERS = ("-", "--", "-.", ":"), "osD^vpX"
@@ -105,6 +106,12 @@ class Study:
         if not tokenizer.exists():
             self.run("tokenizer", str(TRANSLATIONS), "--vocab", "1024", "--out", str(tokenizer))
         return ["--data", str(TRANSLATIONS), "--objective", "pairs", "--tokenizer", str(tokenizer)]
+
+    def english(self):
+        """Words that train on a dictionary of English, which is downloaded if it is missing."""
+        if not ENGLISH.exists() and subprocess.run([sys.executable, str(HERE / "texts.py"), "english"]).returncode:
+            sys.exit(f"{self.name}: texts.py could not write {ENGLISH}")
+        return ["--data", str(ENGLISH), "--documents", "file"]
 
     def run(self, *words):
         """Runs train_gpt. Exits if that fails or is interrupted; the runs are saved by then."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from common import Study, capped, interval, mean_by, outcome, plt, rate_axis, stats, stored, table  # noqa: E402
+from words import holm  # noqa: E402
 
 RATES = ["1e-3", "3e-3", "1e-2", "3e-2", "9e-2", "2.7e-1"]
 STEPS = 800
@@ -30,16 +31,6 @@ def cells(runs):
 def losses(runs):
     """Final losses: a row per seed, a column per rate."""
     return runs.assign(loss=capped(runs)).pivot(index="seed", columns="peak_lr", values="loss")
-
-
-def holm(values):
-    """p values, corrected for their number (Holm 1979)."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    corrected, highest = [0.0] * len(values), 0.0
-    for rank, i in enumerate(order):
-        highest = max(highest, min(1.0, (len(values) - rank) * values[i]))
-        corrected[i] = highest
-    return corrected
 
 
 def signed(values, mark=""):

@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import pandas  # noqa: E402
 from common import COLOR, Study, interval, look_of, outcome, plt, stats, stored, table, tuned_to  # noqa: E402
+from words import holm  # noqa: E402
 
 BASELINE = "pre"
 OPTIMIZERS = {"adamw": "AdamW", "muon": "Muon"}
@@ -32,16 +33,6 @@ def effect(final, placement, optimizer):
     """Placement minus baseline under one optimizer, seed by seed; None if a cell did not finish."""
     cells = (placement, optimizer), (BASELINE, optimizer)
     return final[cells[0]] - final[cells[1]] if all(cell in final for cell in cells) else None
-
-
-def holm(values, comparisons):
-    """Holm's correction (1979) of p values, of so many planned comparisons: each keeps its place."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    corrected, highest = [0.0] * len(values), 0.0
-    for rank, i in enumerate(order):
-        highest = max(highest, min(1.0, (comparisons - rank) * values[i]))
-        corrected[i] = highest
-    return corrected
 
 
 def signed(values):

@@ -187,7 +187,21 @@ def published():
     head = f"{len(done)} of {len(parts())} parts so far ({names})." if len(done) < len(parts()) else "All parts."
     cost = table(cost_rows(), ["larger in", "GFLOPs of a small run", "of a large one", "search at the large size",
                                "search at the small size and one large run", "ratio"])
-    return "\n".join([head + "\n", *(rate_table(axis, found) for axis in SIZES), slope_table(), cost])
+    tables = [*(rate_table(axis, found) for axis in SIZES), slope_table(), cost, multiplier_table()]
+    return "\n".join([head + "\n", *tables])
+
+
+def multiplier_table():
+    """The lowest loss of Pre-LN with AdamW for other factors of the base model, and without a parametrization."""
+    runs = pandas.read_csv(HERE / "multipliers-runs.csv")
+    cells = {(f"{channels}", "mup", f"{scale:g}", f"{gain:g}"): curves(some) for (channels, scale, gain), some in
+             runs.groupby(["channels", "logit-scale", "init-gain"])}
+    if (own := stored_parts().get(("pre", "adamw"))) is not None:
+        large = SIZES["width"][-1]
+        cells |= {(f"{large}", "sp", "1", "1"): cell_of(own, "width", "sp", large)}
+    rows = [[*name, f"{1000 * 2**cell.mean().idxmin():.2g}" + ("*" if at_end(cell) else ""),
+             shown(cell[cell.mean().idxmin()])] for name, cell in cells.items()]
+    return table(rows, ["channels", "parametrization", "`--logit-scale`", "`--init-gain`", "best rate / 1000", "loss"])
 
 
 # ---- picture ---------------------------------------------------------------------------------------------
@@ -259,9 +273,21 @@ def shared(placement, optimizer):
         --base-heads {channels // HEAD} --batch {BATCH} --context {CONTEXT}"""
 
 
+def training():
+    return f"""--steps {STEPS} --warmup 50% --eval-every {STEPS // 2} --eval-batches 20 --val-fraction 0.02
+        --save-every 0"""
+
+
 def options_of(part):
-    return f"""{shared(*part)} --steps {STEPS} --warmup 50% --eval-every {STEPS // 2} --eval-batches 20
-        --val-fraction 0.02 --save-every 0 --grid {grid(part[0])}"""
+    return f"{shared(*part)} {training()} --grid {grid(part[0])}"
+
+
+def train_multipliers(study):
+    """Pre-LN with AdamW at both ends of the width, for other scales of the base model's logits and initial weights."""
+    sizes = (SIZES["width"][0], SIZES["width"][-1])
+    rest = f"logit-scale=1,4 init-gain=1,2 lr={','.join(RATES[2:6])} seed={','.join(map(str, range(1, SEEDS + 1)))}"
+    cells = " + ".join(f"channels={channels} heads={channels // HEAD} {rest}" for channels in sizes)
+    study.compare("multipliers", f"{shared('pre', 'adamw')} {training()} --parametrization mup --grid {cells}")
 
 
 def train(study, part):
@@ -290,6 +316,8 @@ def check_coordinates(study, part):
 def main():
     study = Study(__doc__, lambda parser: parser.add_argument("--stored", action="store_true",
                                                               help="train nothing; publish the parts that are stored"))
+    if not study.args.stored:
+        train_multipliers(study)
     reuse = study.args.keep or study.args.stored
     missing = [part for part in parts() if not (reuse and study.has_stored(label_of(part), options_of(part)))]
     for part in [] if study.args.stored else missing:
