@@ -486,6 +486,14 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   const std::string share = f.run("train --data stories.txt --dry-run --warmup 12.5%" + kSmall).out;
   CHECK(contains(share, "rate     0.003 after a warm-up of 12.5% of the steps, cosine to 0.0003\n"));
   CHECK(contains(warnings("--steps 50 --warmup 100%"), "--warmup 50 does not end before step 50: "));
+  const std::string base = "--parametrization completep --base-channels 8 --base-layers 1 ";
+  CHECK_FALSE(contains(warnings(base), "takes the place"));
+  CHECK_FALSE(contains(warnings("--logit-scale 2"), "takes the place"));
+  CHECK(contains(warnings(base + "--logit-scale 4"),
+                 "--logit-scale 4 takes the place of the parametrization's factor 0.25; "
+                 "--logit-scale 1 would be the base model's 4"));
+  CHECK(contains(warnings(base + "--layers 2 --branch-scale 1"), "--branch-scale 1 takes the place of"));
+  CHECK(contains(warnings(base + "--attention-scale 1"), "--attention-scale 1 takes the place of"));
   const std::string muon = f.run("train --data stories.txt --dry-run --optimizer muon" + kSmall).out;
   CHECK(contains(muon, "rate     0.003 after 100 warm-up steps, cosine to 0.0003, Muon\n"));
 }

@@ -56,8 +56,8 @@ void refuse_spaces(const Words& words, const std::string& option) {
   }
 }
 
-// Splits words that were quoted together, "placement=post,pre seed=1,2", where the next key or a "+" begins. A value may
-// have spaces of its own.
+// Splits words that were quoted together, "placement=post,pre seed=1,2", where the next key or a "+" begins. A value
+// may have spaces of its own.
 Words unquoted(const Words& words) {
   Words all;
   for (const std::string& word : words) {

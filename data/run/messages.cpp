@@ -4,6 +4,8 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
+#include <optional>
 
 #include "data/files/json.hpp"
 #include "data/host/interrupt.hpp"
@@ -12,10 +14,39 @@
 #include "evaluate.hpp"
 #include "fill_masks.hpp"
 #include "generate_text.hpp"
+#include "layers/config/parametrization.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "unused_options.hpp"
 
 namespace {
+
+// Factors that a parametrization fills in if they are open (resolve.cpp).
+struct FilledFactor {
+  const char* option;
+  std::optional<double> Config::*value;
+  double (*factor)(const Config& config);
+};
+constexpr FilledFactor kFilledFactors[] = {{"logit-scale", &Config::logit_scale, logit_factor},
+                                           {"attention-scale", &Config::attention_scale, score_factor},
+                                           {"branch-scale", &Config::branch_scale, branch_factor}};
+
+// A factor that the user or a preset has set stays as it is. Returns "" if this one is open, or if the parametrization
+// has none.
+std::string kept_factor(const FilledFactor& row, const Config& given) {
+  const std::optional<double> value = given.*row.value;
+  const double factor = value ? row.factor(given) : 1;
+  if (factor == 1) return "";
+  const std::string option = std::string("--") + row.option;
+  return option + " " + format("%g", *value) + " takes the place of the parametrization's factor " +
+         format("%g", factor) + "; " + option + format(" %g", *value * factor) + " would be the base model's " +
+         format("%g", *value);
+}
+
+std::vector<std::string> kept_factors(const TrainOptions& given) {
+  std::vector<std::string> lines;
+  for (const FilledFactor& row : kFilledFactors) lines.push_back(kept_factor(row, given.config));
+  return lines;
+}
 
 // One entry for each kind of mistake, in the same order for all runs; "" if the run does not make it.
 std::vector<std::string> rate_mistakes(const TrainOptions& o) {
@@ -35,19 +66,25 @@ std::vector<std::string> rate_mistakes(const TrainOptions& o) {
   };
 }
 
+// Adds what `lines_of` says about the runs: of each kind of line, the first that is not empty.
+void add_first(std::vector<std::string>& lines, const std::vector<TrainOptions>& runs,
+               std::vector<std::string> (*lines_of)(const TrainOptions& o)) {
+  std::vector<std::string> first;
+  for (const TrainOptions& o : runs) {
+    const std::vector<std::string> here = lines_of(o);
+    first.resize(here.size());
+    for (size_t i = 0; i < here.size(); ++i)
+      if (first[i].empty()) first[i] = here[i];
+  }
+  std::ranges::copy_if(first, std::back_inserter(lines), [](const std::string& line) { return !line.empty(); });
+}
+
 }  // namespace
 
 std::vector<std::string> warnings_about(const std::vector<TrainOptions>& runs, const std::vector<TrainOptions>& given) {
-  std::vector<std::string> mistakes;
-  for (const TrainOptions& o : runs) {
-    const std::vector<std::string> here = rate_mistakes(o);
-    mistakes.resize(here.size());
-    for (size_t i = 0; i < here.size(); ++i)
-      if (mistakes[i].empty()) mistakes[i] = here[i];
-  }
-  std::erase(mistakes, "");
   std::vector<std::string> lines = unused_options(given);
-  lines.insert(lines.end(), mistakes.begin(), mistakes.end());
+  add_first(lines, runs, rate_mistakes);
+  add_first(lines, given, kept_factors);
   return lines;
 }
 
