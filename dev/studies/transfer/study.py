@@ -26,9 +26,10 @@ KEYS = {"width": "channels", "depth": "layers"}
 RATES = [f"{2.0**k:.4g}" for k in range(-10, -2)]
 STEPS, BATCH, CONTEXT, HEAD, SEEDS = 400, 4, 32, 16, 3
 CHECK_RATE, CHECK_STEPS = 1e-3, 10
+LOGIT_SCALES = {32: "1,4", 128: "0.25,1,4"}  # of the base model: 1, 4 and, at 128 channels, 16
 HALF = 0.5  # of a doubling: a factor of √2
-COLUMNS = ["cell", "stage", "placement", "optimizer", "parametrization", "channels", "layers", "peak_lr", "seed",
-           "state", "initial_loss", "final_val", "clipped", "parameters", "unigram", "version"]
+COLUMNS = ["cell", "stage", "parametrization", "channels", "layers", "peak_lr", "seed", "state", "initial_loss",
+           "final_val", "clipped", "parameters", "unigram", "version"]
 
 
 def parts():
@@ -194,14 +195,15 @@ def published():
 def multiplier_table():
     """The lowest loss of Pre-LN with AdamW for other factors of the base model, and without a parametrization."""
     runs = pandas.read_csv(HERE / "multipliers-runs.csv")
-    cells = {(f"{channels}", "mup", f"{scale:g}", f"{gain:g}"): curves(some) for (channels, scale, gain), some in
-             runs.groupby(["channels", "logit-scale", "init-gain"])}
+    cells = {(f"{channels}", "mup", f"{scale * channels / SIZES['width'][0]:g}", f"{gain:g}"): curves(some)
+             for (channels, scale, gain), some in runs.groupby(["channels", "logit-scale", "init-gain"])}
     if (own := stored_parts().get(("pre", "adamw"))) is not None:
         large = SIZES["width"][-1]
         cells |= {(f"{large}", "sp", "1", "1"): cell_of(own, "width", "sp", large)}
     rows = [[*name, f"{1000 * 2**cell.mean().idxmin():.2g}" + ("*" if at_end(cell) else ""),
              shown(cell[cell.mean().idxmin()])] for name, cell in cells.items()]
-    return table(rows, ["channels", "parametrization", "`--logit-scale`", "`--init-gain`", "best rate / 1000", "loss"])
+    return table(rows, ["channels", "parametrization", "logit scale of the base", "`--init-gain`",
+                        "best rate / 1000", "loss"])
 
 
 # ---- picture ---------------------------------------------------------------------------------------------
@@ -283,20 +285,28 @@ def options_of(part):
 
 
 def train_multipliers(study):
-    """Pre-LN with AdamW at both ends of the width, for other scales of the base model's logits and initial weights."""
-    sizes = (SIZES["width"][0], SIZES["width"][-1])
-    rest = f"logit-scale=1,4 init-gain=1,2 lr={','.join(RATES[2:6])} seed={','.join(map(str, range(1, SEEDS + 1)))}"
-    cells = " + ".join(f"channels={channels} heads={channels // HEAD} {rest}" for channels in sizes)
-    study.compare("multipliers", f"{shared('pre', 'adamw')} {training()} --parametrization mup --grid {cells}")
+    """Pre-LN with AdamW at both ends of the width, for other scales of the base model's logits and initial weights. An
+    explicit --logit-scale replaces mup's factor 1/m."""
+    rest = f"init-gain=1,2 lr={','.join(RATES[2:6])} seed={','.join(map(str, range(1, SEEDS + 1)))}"
+    cells = " + ".join(f"channels={channels} heads={channels // HEAD} logit-scale={scales} {rest}"
+                       for channels, scales in LOGIT_SCALES.items())
+    options = f"{shared('pre', 'adamw')} {training()} --parametrization mup --grid {cells}"
+    if not (study.args.keep and study.has_stored("multipliers", options)):
+        tables, note = study.tables_of("multipliers", options)
+        store(study, "multipliers", tables.runs, note, ["logit-scale", "init-gain"])
+
+
+def store(study, label, runs, note, more=("placement", "optimizer")):
+    """Stores the columns of runs that the tables need, without a summary: their cells have no baseline."""
+    runs[[column for column in [*COLUMNS, *more] if column in runs]].to_csv(HERE / f"{label}-runs.csv", index=False)
+    study.store_note(label, {**note, "runs": runs.version.value_counts().to_dict()})
 
 
 def train(study, part):
     """Trains a part, and stores the columns of its runs that the tables need."""
     tables, note = study.tables_of(label_of(part), options_of(part))
     check_coordinates(study, part)
-    runs = tables.runs.assign(placement=part[0], optimizer=part[1])
-    runs[COLUMNS].to_csv(HERE / f"{label_of(part)}-runs.csv", index=False)
-    study.store_note(label_of(part), {**note, "runs": runs.version.value_counts().to_dict()})
+    store(study, label_of(part), tables.runs.assign(placement=part[0], optimizer=part[1]), note)
 
 
 def check_coordinates(study, part):
