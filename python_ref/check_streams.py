@@ -1,6 +1,6 @@
-"""Compares the streams of DeepSeek V4, GLM-5.3 and HY V4 with their classes of transformers 5.24, SiameseNorm with the
-order in which its authors' block computes, attention residuals with their authors' pseudocode and with the model
-Inkling2 of transformers, nGPT with PyTorch's normalize and lerp, and Admin with the order in which its authors'
+"""Compares the streams of DeepSeek V4, GLM-5.3, HY V4 and Qwen 4 with their classes of transformers 5.24, SiameseNorm
+with the order in which its authors' block computes, attention residuals with their authors' pseudocode and with the
+model Inkling2 of transformers, nGPT with PyTorch's normalize and lerp, and Admin with the order in which its authors'
 profiling pass computes.
 
     python python_ref/check_streams.py
@@ -21,6 +21,7 @@ from transformers.models.hy_v4 import modeling_hy_v4 as hy
 from transformers.models.hy_v4.configuration_hy_v4 import HYV4Config
 from transformers.models.inkling2.configuration_inkling2 import Inkling2TextConfig
 from transformers.models.inkling2.modeling_inkling2 import Inkling2TextModel
+from transformers.models.qwen4_exp import modeling_qwen4_exp as qwen
 
 from config import Config
 from layers import ngpt, norm, residual, streams
@@ -43,14 +44,15 @@ def stack_here(p, c, x, branches):
     h = streams.enter(p, c, row.streams, x)
     for name, F in branches:
         h = residual.apply(p, c, name, h, F)
-    return streams.leave(p, c, row.streams, row.end, h, lambda z: norm.apply(p, c, "final_norm", z))
+    final_norm = lambda z: norm.apply(p, c, "final_norm", z) if c.final_norm else z  # noqa: E731
+    return streams.leave(p, c, row.streams, row.end, h, final_norm)
 
 
 def parameters_of(c, branches):
     rule, end = residual.PLACEMENTS[c.placement].streams, residual.PLACEMENTS[c.placement].end
-    rows = streams.declare_last(c, rule, end) + norm.declare("final_norm", c.channels, c)
+    rows = streams.declare_last(c, rule, end) + (norm.declare("final_norm", c.channels, c) if c.final_norm else [])
     for name, _ in branches:
-        rows += streams.declare(f"{name}.streams", c, rule) + norm.declare(f"{name}.norm_in", c.channels, c)
+        rows += streams.declare(f"{name}.streams", c, rule) + residual.norm_rows(name, c, "norm_in")
     return Parameters({name: torch.randn(shape, requires_grad=True) for name, shape in rows})
 
 
@@ -148,6 +150,59 @@ for placement, family in FAMILIES.items():
         worst = max([worst] + [((a - b).norm() / b.norm().clamp(min=1e-3)).item() for a, b in zip(ours, want)])
     print(f"{placement} against the layers and the end of {family[1]}Model: {worst:.1e} relative at worst")
     assert worst < 1e-12
+
+
+# ---- gated residual ----------------------------------------------------------------------------------------------
+
+
+def gated_by_class(c, p, x, branches):
+    """Qwen4ExpTextDecoderLayer, whose attention and experts are replaced, and the end of Qwen4ExpTextModel -> what p
+    stands for there, and the end (B,T,C)"""
+    S, C, r = c.streams, c.channels, c.gated_residual_rank
+    config = SimpleNamespace(hidden_size=C, hc_count=S, hc_lowrank=r, rms_norm_eps=c.norm_eps)
+    theirs, h = {}, x.repeat(1, 1, S)
+    for name, F in branches + [("", None)]:
+        part = f"{name}.streams".lstrip(".")
+        module = qwen.Qwen4ExpTextGatedResidual(config, use_combine=F is not None)
+        own = {name: p[f"{part}.{name}"].detach() for name in ("weight", "up")}
+        module.input_mix_weight_down.weight.data, module.input_mix_weight_up.weight.data = own["weight"][:r], own["up"]
+        gains = torch.cat([p[f"{part}.{s}.stream_norm.gain"].detach() for s in range(S)])
+        module.hc_norm.weight.data = gains - 1
+        theirs[f"{part}.weight"] = [module.input_mix_weight_down.weight]
+        theirs[f"{part}.up"] = [module.input_mix_weight_up.weight]
+        theirs[f"{part}.gains"] = [module.hc_norm.weight]
+        if F is None:
+            return theirs, module(h)
+        module.block_inject_weight.weight.data = own["weight"][r:]
+        theirs[f"{part}.weight"] += [module.block_inject_weight.weight]
+        read, h, write = module(h)
+        h = h + (F(read).unsqueeze(-2) * write.unsqueeze(-1)).flatten(-2)
+
+
+worst = 0.0
+for S in (2, 4):
+    options = {"placement": "gated-residual", "layers": 3, "heads": 2, "channels": 8, "vocab-size": 5, "streams": S}
+    c = Config.from_options(options | {"norm": "rmsnorm", "norm-eps": 1e-6, "gated-residual-rank": 3})
+    branches = make_branches(8, 3)
+    p = parameters_of(c, branches)
+    x = torch.randn(2, 5, 8, requires_grad=True)
+    end = stack_here(p, c, x, branches)
+    ours = [end, *torch.autograd.grad(end.square().sum(), [x, *p.values()])]
+    gradients = dict(zip(p, ours[2:]))
+    with widened():
+        theirs, end = gated_by_class(c, p, x, branches)
+    flat = [x] + [value for values in theirs.values() for value in values]
+    found = iter(torch.autograd.grad(end.square().sum(), flat))
+    want, got = [end, next(found)], ours[:2]
+    for name, values in theirs.items():
+        want.append(torch.cat([next(found) for _ in values]))
+        part = name.removesuffix(".gains")
+        gains = [gradients[f"{part}.{s}.stream_norm.gain"] for s in range(S) if part != name]
+        got.append(torch.cat(gains) if gains else gradients[name])
+    assert sum(value.numel() for value in got[2:]) == sum(value.numel() for value in p.values())
+    worst = max([worst] + [((a - b).norm() / b.norm()).item() for a, b in zip(got, want)])
+print(f"gated-residual against Qwen4ExpTextGatedResidual: {worst:.1e} relative at worst")
+assert worst < 1e-12
 
 
 # ---- SiameseNorm ----------------------------------------------------------------------------------------------

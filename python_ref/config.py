@@ -30,6 +30,7 @@ class Config:
     block: str = "sequential"  # sequential | parallel | parallel-shared
     streams: int = 4  # residual streams of placements that mix them
     residual_block: int = 1  # branches in each block of attention residuals
+    gated_residual_rank: int = 32  # of the gates of the gated residual
     mix_fraction: float = 0.25  # share of the blocks that are Post-LN under mix-ln, from the first
     layers: int = 4  # of the decoder if there are two stacks
     encoder_layers: int = 0  # blocks of an encoder, which the decoder reads by cross attention; 0: none

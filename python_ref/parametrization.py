@@ -58,7 +58,7 @@ def learning_rate(c, name, dims):
     of_size = m_n(c) ** 0.5 if is_gain_of_scalenorm(c, name) else 1.0  # the gain is √C
     if is_gate_of_norm(c, name, "down"):
         return 1 / m_n(c)
-    if is_gate_of_norm(c, name, "up"):
+    if is_gate_of_norm(c, name, "up") or name.endswith("streams.up"):
         return 1.0
     if "norm_sum." in name or name.endswith(("stream_mix.own", "stream_mix.first", "gpas.gate", ".skip.gain")):
         return of_size / m_l(c)  # acts on the whole stream in each block

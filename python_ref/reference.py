@@ -665,7 +665,8 @@ LLAMA_LIKE = {"norm": "rmsnorm", "norm-bias": False, "bias": False}
 # reads of each only changes the size: its gradients would be rounding errors.
 LARGE_EPS = 0.5
 
-ONE_STACK = "glm-deepnorm", "keel", "siamese", "ngpt", "attnres", "attnres-normed"  # no encoder with a decoder
+# No encoder with a decoder
+ONE_STACK = "glm-deepnorm", "keel", "siamese", "ngpt", "attnres", "attnres-normed", "gated-residual"
 FIRST_PLACEMENTS = "post", "pre", "sandwich", "deepnorm", "reordered", "none"
 MODELS = {
     f"{placement}-{kind}-{wiring}": options
@@ -690,6 +691,7 @@ MODELS = {
     | {"placement": placement, "norm": kind, "norm-bias": wiring == "gpt" and kind == "layernorm"}
     | ({"mix-fraction": 0.5} if placement == "mix-ln" else {})
     | ({"streams": 4, "norm-eps": LARGE_EPS} if residual.PLACEMENTS[placement].streams else {})
+    | ({"gated-residual-rank": 3} if placement == "gated-residual" else {})
     for placement in residual.PLACEMENTS
     if placement not in FIRST_PLACEMENTS
     for kind, wiring, options in [("layernorm", "gpt", TINY_GPT), ("rmsnorm", "llama", TINY_LLAMA)]
@@ -1253,7 +1255,7 @@ def diagnostics_cases(out):
     names += ["hyper-layernorm-gpt", "mhc-rmsnorm-llama", "resi-dual-layernorm-gpt", "siamese-layernorm-gpt"]
     names += ["ngpt-layernorm-gpt", "wired-ngpt"]
     names += ["attnres-layernorm-gpt", "wired-attnres-by-3"]
-    names += ["mhc-read-rmsnorm-llama", "hyper-independent-layernorm-gpt"]
+    names += ["mhc-read-rmsnorm-llama", "hyper-independent-layernorm-gpt", "gated-residual-layernorm-gpt"]
     names += ["sandwich-scalenorm", "sandwich-batchnorm", "post-derf", "pre-layernorm-unit-offset"]
     names += ["b2t-layernorm-gpt", "b2t-rmsnorm-llama", "normformer-layernorm-gpt", "wired-head-scale"]
     names += ["hybridnorm-star-rmsnorm-llama", "wired-gated-elementwise", "wired-nanochat", "wired-qkv-norm"]

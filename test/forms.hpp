@@ -104,7 +104,7 @@ inline Config small_config(const Form& form, NormKind kind, bool llama) {
   form.apply(config);
   config.norm = kind;
   config.n_layer = 2, config.n_head = 4, config.channels = 12, config.head_dim = 6, config.context = 11;
-  config.vocab_size = 13, config.gated_norm_rank = 3;
+  config.vocab_size = 13, config.gated_norm_rank = config.gated_residual_rank = 3;
   config.position = llama ? Position::rope : Position::learned;
   config.activation = llama ? Activation::swiglu : Activation::gelu;
   config.bias = config.tied = !llama;

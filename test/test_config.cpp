@@ -60,6 +60,7 @@ TEST_CASE("the table of placements", "[config]") {
         {"mhc-read", 1, 0, 0, 0, 1, 1, 1, StreamRule::mhc, StreamEnd::read},
         {"mhc-mean", 1, 0, 0, 0, 1, 1, 1, StreamRule::mhc, StreamEnd::mean},
         {"hyper-independent", 1, 0, 0, 0, 1, 1, 1, StreamRule::independent, StreamEnd::read},
+        {"gated-residual", 0, 0, 0, 0, 0, 1, 1, StreamRule::gated, StreamEnd::read},
         {"resi-dual", 0, 0, 0, 1, 1, 1, 1, StreamRule::dual},
         {"siamese", 1, 0, 0, 1, 1, 1, 1, StreamRule::siamese},
         {"attnres", 1, 0, 0, 0, 1, 1, 1, StreamRule::attnres},
@@ -87,7 +88,7 @@ TEST_CASE("the table of placements", "[config]") {
     CHECK(p.init.qk_gain == (p.name == std::string("b2t")));
     CHECK(p.head_scale == (p.name == std::string("normformer")));
   }
-  CHECK(placements().size() == 31);
+  CHECK(placements().size() == 32);
 }
 
 TEST_CASE("under mix-ln the first blocks are Post-LN and the others Pre-LN", "[config]") {

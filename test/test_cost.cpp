@@ -88,6 +88,9 @@ TEST_CASE("info --cost counts the products of streams", "[cost]") {
   CHECK(flops("mhc-mean") == flops("mhc"));
   CHECK(flops("mhc-read") - flops("mhc") == 6 * read);
   CHECK(flops("hyper-independent") - flops("pre") == 6 * (branches * (8 * 4 * C + 8 * C) + read));
+  const double r = 32, gates = 2 * r * 4 * C;  // down and up
+  CHECK(flops("gated-residual") - flops("pre") ==
+        6 * (branches * (gates + 4 * 4 * C + 2 * 4 * C) + gates + 4 * C));
 
   Config c;
   c.placement = "mhc-read", c.vocab_size = 11, c.channels = 32, c.streams = 4;

@@ -46,6 +46,7 @@ TEST_CASE("the drawing shows the formulas of the placement", "[info]") {
                                            {"hyper", "y = A·x + b·attention( N(a·x) )"},
                                            {"mhc", "y = A·x + b·attention( N(a·x) )"},
                                            {"hyper-independent", "y = x + b·attention( N(a·x) )"},
+                                           {"gated-residual", "y = x + b·attention( Σ g·N(x) )"},
                                            {"resi-dual", "y = N( x + attention( x ) ), z = z + attention( x )"},
                                            {"siamese", "y = N( x + w·attention( N(x + N(z)) ) ), "
                                                        "z = z + attention( N(x + N(z)) )"},
@@ -85,6 +86,8 @@ TEST_CASE("the drawing of a block shows the placement's norms and gains", "[info
   CHECK(count(drawing("mhc-read"), "× A") == 2);
   CHECK(count(drawing("hyper-independent"), "× A") == 0);
   CHECK(count(drawing("hyper-independent"), "[ × b ]   to each stream") == 2);
+  CHECK(count(drawing("gated-residual"), "[ Σ g·N(x) ]   a mixture of the streams") == 2);
+  CHECK(contains(drawing("gated-residual"), "[ Σ g·N(x) ]   a mixture of 4 streams\n"));
   CHECK(count(drawing("ngpt"), "[ α·(f − x) ]   a learned share of the way from x to f, for each channel") == 2);
   CHECK(count(drawing("ngpt"), "[ unit length ]") == 4);
   CHECK(contains(drawing("pre", BlockForm::sequential, QkNormKind::unit), "each head's q and k of length 1"));
@@ -132,6 +135,7 @@ TEST_CASE("every form is configured, resumed and recomputed with the same bits, 
         "--placement sub-ln --block parallel --qk-norm head", "--placement hyper --streams 3",
         "--placement mhc --dropout 0.1", "--placement mhc-read", "--placement mhc-mean --streams 2",
         "--placement hyper-independent --streams 3 --dropout 0.1", "--placement resi-dual",
+        "--placement gated-residual --gated-residual-rank 5 --streams 3 --dropout 0.1",
         "--placement attnres --dropout 0.1",
         "--placement attnres --residual-block 3 --norm scalenorm", "--placement attnres-normed --residual-block 2",
         "--placement b2t --stream-mix --dropout 0.1",

@@ -310,7 +310,8 @@ double expected_deviation(const std::string& placement, const std::string& name,
   if (placement == "sub-ln") return xavier * (qk ? 1 : std::sqrt(std::log(2. * L)));
   if (placement == "rezero" || placement == "admin") return xavier;
   if (placement == "b2t") return xavier / std::sqrt(L);
-  if (spec.role == Role::streams) return placement.starts_with("mhc") || placement == "hyper-independent" ? .02 : 0;
+  if (spec.role == Role::streams)
+    return placement.starts_with("mhc") || placement == "hyper-independent" || placement == "gated-residual" ? .02 : 0;
   if (placement.starts_with("hybridnorm")) return std::sqrt(2. / (5 * 48)) / (output ? std::sqrt(2. * L) : 1);
   const bool hyper = placement == "hyper" || placement == "hyper-static" || placement == "mhc";
   const bool residual_gain = placement == "pre" || placement == "none" || hyper;

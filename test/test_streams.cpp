@@ -23,7 +23,7 @@ struct StreamsCase {
 
   StreamsCase(const std::string& placement, int streams, int N, int C) : N(N), C(C) {
     config.placement = placement, config.streams = streams, config.vocab_size = 1, config.channels = C;
-    config.n_head = 1, config.skip_scale = 1.7;
+    config.n_head = 1, config.skip_scale = 1.7, config.gated_residual_rank = 3;
     config = resolve(config);
     S = stream_count(config);
     Layout measure;
@@ -54,9 +54,11 @@ struct StreamsCase {
       return textbook::Norm<Number>{n.kind, n.eps, at(n.gain), at(n.bias)};
     };
     const Streams& s = p.streams;
+    std::vector<textbook::Norm<Number>> norms;
+    for (const Norm& n : s.norms) norms.push_back(norm(n));
     return {{norm(p.norm_in), norm(p.norm_out), norm(p.norm_sum), {}, p.streams.skip, p.in_scale},
             {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),
-             at(s.scale), s.eps, s.first_write, size_t(s.kinds)}};
+             at(s.scale), s.eps, s.first_write, size_t(s.kinds), norms, at(s.up), size_t(s.rank)}};
   }
 
   template <class Number>
@@ -177,7 +179,7 @@ struct EndCase {
 
   EndCase(const std::string& placement, int streams, int N, int C) : N(N), C(C) {
     config.placement = placement, config.streams = streams, config.vocab_size = 1, config.channels = C;
-    config.n_head = 1, config.final_norm = false;
+    config.n_head = 1, config.final_norm = false, config.gated_residual_rank = 3;
     config = resolve(config);
     Layout measure;
     declare_last_norms(p, measure, config);
@@ -192,7 +194,10 @@ struct EndCase {
   textbook::Streams<Number> book(std::vector<Number>& numbers) const {
     const auto at = [&](const float* w) { return w ? &numbers[w - weights.data()] : nullptr; };
     textbook::Streams<Number> s;
-    s.S = p.read.count, s.kinds = p.read.kinds, s.eps = p.read.eps;
+    s.rule = p.read.rule, s.S = p.read.count, s.kinds = p.read.kinds, s.eps = p.read.eps;
+    s.up = at(p.read.up), s.rank = p.read.rank;
+    for (const Norm& n : p.read.norms)
+      s.norms.push_back({n.kind, n.eps, at(n.gain), at(n.bias)});
     s.weight = at(p.read.weight), s.bias = at(p.read.bias), s.scale = at(p.read.scale);
     return s;
   }
@@ -212,7 +217,7 @@ struct EndCase {
   }
 };
 
-const char* const kEnds[] = {"mhc", "mhc-read", "mhc-mean", "hyper-independent"};
+const char* const kEnds[] = {"mhc", "mhc-read", "mhc-mean", "hyper-independent", "gated-residual"};
 
 }  // namespace
 
@@ -258,9 +263,10 @@ TEST_CASE("the end of streams agrees with the textbook", "[streams][textbook]") 
         textbook::StreamsSaved<double> saved;
         const Doubles want = c.forward(saved, widen(x), numbers);
         const Doubles want_dx = c.backward(saved, widen(dh), widen(x), numbers, sums);
-        std::vector<float> kept = garbage(20 * N * (C + 16) * S), d = garbage(S * N * C);
+        std::vector<float> kept = garbage(30 * N * (C + 16) * S), d = garbage(S * N * C);
         Layout layout(kept.data());
-        const StreamsEnd end = declare_streams_end(layout, c.config, N);
+        StreamsEnd end = declare_streams_end(layout, c.config, N);
+        end.scratch = declare_streams_scratch(layout, c.config, N, true);
         const float* h = streams_end(end, x.data(), c.p, {N, C});
         check_close(name + "h", {h, size_t(N) * C}, want, 1e-6);
         std::copy(dh.begin(), dh.end(), d.begin());

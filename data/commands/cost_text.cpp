@@ -85,7 +85,7 @@ std::string sizes(const Config& c, int B, const StepCost& s) {
     text += " A branch reads a mean of " + format("%.3g sums", sums_read(c)) + " on average.";
   else if (const int S = stream_count(c); s.of(Role::streams).multiply_adds > 0)
     text += " A branch mixes " + size("S", S) + " streams with " + format_count(streams_of(c).coefficients()) +
-            " coefficients.";
+            (stream_rule(c) == StreamRule::gated ? " coefficients and a gate for each channel." : " coefficients.");
   const int rows = classifier_rows(N, c.vocab_size);
   return text + " At most " + format_count(rows) + " rows of logits are held at a time.\n\n";
 }

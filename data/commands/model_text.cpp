@@ -61,6 +61,7 @@ std::string name_of_stack(const Stack& stack, const Config& c) {
 std::string read_text(const Config& c, const Placement& row) {
   if (is_attnres(row.streams)) return row.streams == StreamRule::attnres_normed ? "Σ α·norm(v)" : "Σ α·v";
   if (row.streams == StreamRule::siamese) return "x + " + norm_name_at(c, "second_norm") + "(z)";
+  if (row.streams == StreamRule::gated) return "Σ g·" + norm_name_at(c, "stream_norm") + "(x)";
   return mixes(row.streams) ? "a·x" : "x";
 }
 
@@ -200,7 +201,8 @@ std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   std::vector<Box> boxes;
   add_factor(boxes, c, stack, stack.row.in_scale);
   if (stack.row.norm_in) boxes.push_back(box_of_norm(c, "norm_in"));
-  if (mixes(stack.row.streams)) boxes.push_back({"[ a·x ]", "a mixture of the streams"});
+  if (mixes(stack.row.streams)) 
+    boxes.push_back({"[ " + read_text(c, stack.row) + " ]", "a mixture of the streams"});
   if (stack.row.streams == StreamRule::siamese)
     boxes.push_back({"[ " + read_text(c, stack.row) + " ]", "z, the second stream"});
   if (is_attnres(stack.row.streams))
@@ -297,11 +299,11 @@ std::string formulas(const Config& c, const Stack& stack, const std::string& whe
          "  feed-forward branch" + where + "   " + formula(c, ffn_row, ffn, ffn_row.bypass) + "\n";
 }
 
-std::string end_text(StreamEnd end) {
-  switch (end) {
+std::string end_text(const Config& c) {
+  switch (c.placement_row->stream_end) {
     case StreamEnd::sum: return "       [ sum ]  ";
     case StreamEnd::mean: return "       [ mean ]  ";
-    case StreamEnd::read: return "       [ a·x ]   a mixture";
+    case StreamEnd::read: return "       [ " + read_text(c, *c.placement_row) + " ]   a mixture";
   }
   return "";
 }
@@ -318,7 +320,7 @@ std::string draw_stream(const Config& c) {
   if (rule == StreamRule::siamese)
     s += "       [ + z ]   the second stream, the sum of all branches, through " + norm_name_at(c, "second_norm") +
          "\n";
-  if (mixes(rule)) s += end_text(c.placement_row->stream_end) + " of " + copies;
+  if (mixes(rule)) s += end_text(c) + " of " + copies;
   if (is_attnres(rule))
     s += "       [ " + read_text(c, *c.placement_row) + " ]   " + sums_text(c) + "\n";
   for (auto stack = stacks.rbegin(); stack != stacks.rend(); ++stack) s += draw_stack(c, *stack);

@@ -219,6 +219,7 @@ struct Config {
   int base_heads = 0;                      // 0: n_head
   int streams = 4;                         // S, residual streams if the placement has several
   int residual_block = 1;                  // branches in each block of attention residuals
+  int gated_residual_rank = 32;            // of the gates of the gated residual
   double mix_fraction = .25;               // under mix-ln, the share of first blocks that are Post-LN
 
   int lora_rank = 0;            // LoRA (layers/linear/lora.hpp); 0 is off

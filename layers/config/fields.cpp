@@ -93,6 +93,9 @@ constexpr Need<Config> kMixes = {.met = [](const Config& c) { return mixes(place
                                  .otherwise = "with {placement=}"};
 constexpr Need<Config> kDepth = {.met = [](const Config& c) { return is_attnres(placement_row(c.placement).streams); },
                                  .otherwise = "with {placement=}"};
+constexpr Need<Config> kGatedStreams = {
+    .met = [](const Config& c) { return placement_row(c.placement).streams == StreamRule::gated; },
+    .otherwise = "with {placement=}"};
 constexpr Need<Config> kSkips = {
     .met = [](const Config& c) {
       const StreamRule rule = placement_row(c.placement).streams;
@@ -261,6 +264,9 @@ std::vector<Field> norms() {
        .low = 1, .high = kMostStreams, .exported = kNotExported, .needs = {kMixes}},
       {.name = "residual-block", .help = "branches in each block of attention residuals (1: full)",
        .member = &Config::residual_block, .low = 1, .high = 1 << 20, .exported = kNotExported, .needs = {kDepth}},
+      {.name = "gated-residual-rank", .help = "rank of the gates under gated-residual",
+       .member = &Config::gated_residual_rank, .low = 1, .high = 4096, .exported = kNotExported,
+       .needs = {kGatedStreams}},
       {.name = "embedding-norm", .help = "norm after the embedding", .member = &Config::embedding_norm},
       {.name = "fix-norm", .help = "word vectors of length 1, in embedding and classifier (FixNorm)",
        .member = &Config::fix_norm, .exported = kNotExported},

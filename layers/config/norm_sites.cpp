@@ -68,7 +68,7 @@ NormKind kind_at(const Config& config, std::string_view norm) {
 
 bool is_output_norm(std::string_view norm) {
   constexpr const char* kOutputNorms[] = {"norm_out", "norm_sum", "embedding.norm", "q_norm", "k_norm", "v_norm",
-                                          "first_norm", "second_norm"};
+                                          "first_norm", "second_norm", "stream_norm"};
   return std::ranges::any_of(kOutputNorms, [&](const char* name) { return norm.ends_with(name); });
 }
 
@@ -85,7 +85,7 @@ bool norm_acts(const Config& c) {
     return has_site(c, row.site) && !chosen(c, row.site);
   });
   const StreamRule rule = placement_row(c.placement).streams;
-  const bool of_streams = rule == StreamRule::hyper || rule == StreamRule::siamese;
+  const bool of_streams = rule == StreamRule::hyper || rule == StreamRule::siamese || rule == StreamRule::gated;
   return free || of_streams || c.embedding_norm || c.head_transform || has_qk_norms(c.qk_norm) ||
          has_qk_norms(placement_row(c.placement).qk_norm);
 }

@@ -24,8 +24,10 @@ bool is_norm_of_heads(const TensorSpec& spec, const Config& config) {
 bool is_gate_of_norm(const TensorSpec& spec, const char* part) {
   return spec.role == Role::norm_gate && spec.leaf() == part;
 }
+bool is_up_of_streams(const TensorSpec& spec) { return spec.role == Role::streams && spec.leaf() == "up"; }
 bool is_router(const TensorSpec& spec) {
-  return spec.role == Role::router || spec.role == Role::streams || is_gate_of_norm(spec, "down");
+  return spec.role == Role::router || (spec.role == Role::streams && !is_up_of_streams(spec)) ||
+         is_gate_of_norm(spec, "down");
 }
 bool is_single(const TensorSpec& spec) {
   return spec.size() == 1 || spec.role == Role::norm_scalar || spec.role == Role::mix || is_router(spec) ||
@@ -33,7 +35,8 @@ bool is_single(const TensorSpec& spec) {
 }
 
 bool is_input(const TensorSpec& spec) {
-  return (is_embedding(spec) && !is_part(spec, "relative.")) || is_gate_of_norm(spec, "up");
+  return (is_embedding(spec) && !is_part(spec, "relative.")) || is_gate_of_norm(spec, "up") ||
+         is_up_of_streams(spec);
 }
 bool acts_on_stream(const TensorSpec& spec) {
   for (const char* part : {"norm_sum.", "stream_mix.", "gpas.", ".skip."})

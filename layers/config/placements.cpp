@@ -134,6 +134,10 @@ const std::vector<Placement>& placements() {
        .source = "HY V4 (classes HYV4HyperConnection and HYV4HyperHead of transformers 5.24)",
        .norm_in = true, .final_norm = true, .init = kFlat, .streams = StreamRule::independent,
        .stream_end = StreamEnd::read, .mean_read = true},
+      // The norms are those of the streams, in front of each branch and of the classifier.
+      {.name = "gated-residual", .aliases = {"qwen4"},
+       .source = "Qwen 4 (class Qwen4ExpTextGatedResidual of transformers 5.24)",
+       .init = kFlat, .streams = StreamRule::gated, .stream_end = StreamEnd::read, .one_stack = true},
       // The authors start from fairseq's weights; here the weights start as in post. The eps of their final norm is
       // 1e-7.
       {.name = "resi-dual", .aliases = {"residual-dual"}, .source = "ResiDual (Xie et al. 2023, arXiv 2304.14802)",

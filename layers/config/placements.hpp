@@ -43,6 +43,7 @@ enum class StreamRule {
   hyper,           // S copies, mixed by coefficients of each token: dynamic hyper-connections
   mhc,             // as hyper, but the matrix that carries the streams on is doubly stochastic
   independent,     // as mhc, but each stream is carried on unchanged
+  gated,           // the same, but a branch reads normalized streams, with a gate for each channel
   dual,            // two streams: the first is normalized, the second is the plain sum
   siamese,         // the same, but a branch reads the first plus a norm of the second
   attnres,         // one stream, which begins again in each block of branches; a branch reads a mean over all blocks
@@ -53,7 +54,7 @@ enum class StreamRule {
 enum class StreamEnd {
   sum,
   mean,
-  read,  // a sum whose weights each token decides, as a branch of mhc does (layers/streams/mhc.hpp)
+  read,  // what a branch reads, with parameters of its own (layers/streams/mhc.hpp, gated.hpp)
 };
 // What the parametrization completep does with a placement (layers/config/README.md derives it): each branch gets the
 // factor base depth / depth, and other constants that depend on the depth are those of the base depth.
@@ -68,7 +69,9 @@ constexpr bool is_attnres(StreamRule rule) {
 }
 constexpr bool is_one(StreamRule rule) { return rule == StreamRule::single || rule == StreamRule::sphere; }
 constexpr bool mixes(StreamRule rule) { return !is_one(rule) && !is_pair(rule) && !is_attnres(rule); }
-constexpr bool has_carry(StreamRule rule) { return mixes(rule) && rule != StreamRule::independent; }
+constexpr bool has_carry(StreamRule rule) {
+  return mixes(rule) && rule != StreamRule::independent && rule != StreamRule::gated;
+}
 constexpr bool is_hyper(StreamRule rule) { return rule == StreamRule::hyper_static || rule == StreamRule::hyper; }
 
 // The norms of a residual branch, and the factor on its skip path:

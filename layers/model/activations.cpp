@@ -65,7 +65,7 @@ void declare_stack_activations(StackActivations& a, Layout& layout, const Config
     a.dnarrow = layout.take("scratch.narrow_gradient", Role::scratch, {N, config.embedding_channels});
   a.scratch = declare_block_scratch(layout, config, B, T, training);
   if (is_attnres(stream_rule(config))) a.scratch.streams.depth.v = finished_sums_of(a, config);
-  a.end.depth = a.scratch.streams.depth;
+  a.end.scratch = a.scratch.streams;
 }
 
 }  // namespace

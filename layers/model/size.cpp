@@ -129,7 +129,8 @@ double flops_per_token(const Config& config, const std::vector<TensorSpec>& tabl
     const bool ends = spec.layer == kOutside && spec.role == Role::streams && multiply_adds_of_end(config) > 0;
     const bool multiplies = spec.layer != kOutside || classifies || is_outer_matrix(spec.role) || ends;
     if (spec.trained || spec.shape.size() != 2 || !multiplies) continue;
-    if (spec.role == Role::streams && !ends) frozen += multiply_adds_of_coefficients(config);
+    const bool alone = ends || stream_rule(config) == StreamRule::gated;  // a number acts once on a token
+    if (spec.role == Role::streams && !alone) frozen += multiply_adds_of_coefficients(config);
     else if (spec.role == Role::norm_gate) frozen += rows_of_gate(spec, config) * static_cast<double>(spec.size());
     else if (!is_idle(spec, config)) frozen += static_cast<double>(spec.size());
   }
@@ -148,7 +149,7 @@ bool is_run_again(const TensorSpec& spec, const Config& c) {
 double multiply_adds_run_again(const Config& c) {
   const double matrix = double(c.experts_run()) * c.hidden * c.channels;
   const double up = (c.gated() ? 2 : 1) * matrix + double(c.experts) * c.channels;
-  const double writes = mixes(stream_rule(c)) ? multiply_adds_of_mixing(c) * (1 - 1. / streams_of(c).per_stream()) : 0;
+  const double writes = mixes(stream_rule(c)) ? multiply_adds_of_mixing(c) - double(stream_count(c)) * c.channels : 0;
   const double reads = multiply_adds_of_streams(c) - writes;
   if (c.recompute != Recompute::full) return c.n_layer * (up + c.branches() * reads);
   double multiply_adds = multiply_adds_of_blocks(c);

@@ -1,5 +1,6 @@
 #include "stream_ends.hpp"
 
+#include "gated.hpp"
 #include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "mhc.hpp"
@@ -13,7 +14,7 @@ bool has_read(const Config& config) { return config.placement_row->stream_end ==
 // Without tensors.
 Streams end_read(const Config& config) {
   Streams p = streams_of(config);
-  p.kinds = 1;
+  p.kinds = p.rule == StreamRule::gated ? 0 : 1;
   return p;
 }
 
@@ -43,7 +44,8 @@ void declare_last_norms(EndNorms& p, Layout& layout, const Config& config) {
   if (is_attnres(stream_rule(config)))
     p.depth = declare_depth(layout, config, "streams", config.branches() * config.n_layer);
   if (mixes(stream_rule(config))) p.read = end_read(config);
-  if (has_read(config)) declare_mhc(p.read, layout, config, "streams");
+  if (p.read.rule == StreamRule::gated) declare_gated(p.read, layout, config, "streams");
+  else if (has_read(config)) declare_mhc(p.read, layout, config, "streams");
   if (*config.final_norm) p.final_norm = declare_norm(layout, config, "final_norm", config.channels);
 }
 
@@ -53,12 +55,14 @@ StreamsEnd declare_streams_end(Layout& layout, const Config& config, int N) {
   end.rule = stream_rule(config);
   end.count = stream_count(config);
   end.form = config.placement_row->stream_end;
-  if (has_read(config)) {
+  if (end.rule == StreamRule::gated) {
+    declare_gated_saved(end.read, layout, config, "streams", end_read(config), N);
+  } else if (has_read(config)) {
     end.read.z = layout.take("streams.z", Role::streams, {end.count, N});
     end.read.rstd = layout.take("streams.rstd", Role::streams, {N});
     end.coefficients = layout.take("streams.coefficients", Role::streams, {end.count, N});
   }
-  if ((end.count > 1 && end.rule != StreamRule::dual) || is_attnres(end.rule) || end.coefficients)
+  if ((end.count > 1 && end.rule != StreamRule::dual) || is_attnres(end.rule) || has_read(config))
     end.sum = layout.take("streams.sum", Role::streams, {N, C});
   if (end.rule == StreamRule::siamese)
     end.second_norm = declare_norm_saved(layout, config, "streams.second_norm", N, C);
@@ -86,8 +90,9 @@ void streams_begin_backward(float* d, const EndNorms& g, const NormSaved& saved,
 // ---- end -------------------------------------------------------------------------------------------------------
 
 double multiply_adds_of_end(const Config& config) {
-  const double S = stream_count(config);
-  return has_read(config) ? S * (S + 1) * config.channels : 0;
+  const double S = stream_count(config), C = config.channels;
+  if (stream_rule(config) == StreamRule::gated) return multiply_adds_of_gates(end_read(config), config.channels) + S * C;
+  return has_read(config) ? S * (S + 1) * C : 0;
 }
 
 const float* before_final_norm(const StreamsEnd& end, const float* x, int N, int C) {
@@ -97,13 +102,14 @@ const float* before_final_norm(const StreamsEnd& end, const float* x, int N, int
 
 namespace {
 
-// sum = Σₛ x[s], its mean, or Σₛ read[s]·x[s].
+// sum = Σₛ x[s], its mean, or what a branch would read.
 void end_of_mixed(const StreamsEnd& end, const float* x, const Streams& read, const StreamRows& rows) {
   const int N = rows.N, C = rows.C;
   if (end.form != StreamEnd::read) {
     add_planes(end.sum, x, end.count, N, C);
     return scale_rows(end.sum, end.factor(), N, C);
   }
+  if (end.rule == StreamRule::gated) return gated_read(end.read, end.scratch, end.sum, x, read, rows);
   mhc_read(end.read, x, read, N, C);
   mhc_coefficients(end.coefficients, end.read.z, read, N);
   read_streams(end.sum, end.coefficients, x, read, N, C);
@@ -118,6 +124,8 @@ void end_of_mixed_backward(float* d, const Streams& g, const float* x, const Str
     for (int s = 1; s < end.count; ++s) copy_rows(d + s * plane(N, C), d, N, C);  // sum = factor·Σₛ x[s]
     return;
   }
+  if (end.rule == StreamRule::gated)
+    return gated_read_backward(d, g, end.scratch, d, x, end.read, read, rows);
   StreamsScratch scratch;
   scratch.coefficients = scratch.d = end.coefficients;
   read_end_backward(d, scratch, x, read, N, C);
@@ -130,7 +138,7 @@ const float* streams_end(const StreamsEnd& end, const float* x, const EndNorms& 
   const auto [N, C, training] = rows;
   if (end.rule == StreamRule::dual) return read_two(end.h, end.norm, x, p.final_norm, rows);
   if (end.rule == StreamRule::siamese) read_two(end.sum, end.second_norm, x, p.second_norm, rows);
-  else if (is_attnres(end.rule)) depth_read(end.sum, end.depth, x, p.depth, rows);
+  else if (is_attnres(end.rule)) depth_read(end.sum, end.scratch.depth, x, p.depth, rows);
   else if (end.sum) end_of_mixed(end, x, p.read, rows);
   return norm_forward(end.h, end.norm, before_final_norm(end, x, N, C), p.final_norm, N, C, training);
 }
@@ -154,6 +162,6 @@ void streams_end_backward(float* d, const EndNorms& g, const float* x, const Str
   norm_backward(d, g.final_norm, d, before_final_norm(end, x, N, C), end.norm, p.final_norm, N, C);
   if (end.rule == StreamRule::siamese)
     return second_backward(d, g.second_norm, x, end.second_norm, p.second_norm, rows);
-  if (is_attnres(end.rule)) return depth_end_backward(d, g.depth, end.depth, x, p.depth, rows);
+  if (is_attnres(end.rule)) return depth_end_backward(d, g.depth, end.scratch.depth, x, p.depth, rows);
   if (end.sum) end_of_mixed_backward(d, g.read, x, end, p.read, rows);
 }

@@ -6,7 +6,7 @@
 //
 //   mean     sum = 1/S·Σₛ x[s]                             backward  dx[s] = dsum/S
 //   read     sum = Σₛ read[s]·x[s], as in a branch         backward  dx[s] = read[s]·dsum + what read passes on
-//            (mhc.hpp; DeepseekV4HyperHead of transformers)
+//            (mhc.hpp, DeepseekV4HyperHead of transformers; gated.hpp)
 //   dual     h = x[0] + norm(x[1])                         backward  dx = (dh, norm'(dh))
 //   siamese  x[0] = first_norm(x), x[1] = x                backward  dx = first_norm'(dx[0]) + dx[1]
 //            h = norm(sum), sum = x[0] + second_norm(x[1]) backward  dx = (dsum, second_norm'(dsum))
@@ -40,9 +40,9 @@ struct StreamsEnd {
   float* sum = nullptr;  // (N,C) of several streams, but not of ResiDual; of attention over depth
   float* h = nullptr;    // (N,C) unless it is x
   NormSaved norm, second_norm;
-  DepthSums depth;
+  StreamsScratch scratch;         // of the blocks
   StreamsSaved read;              // StreamEnd::read
-  float* coefficients = nullptr;  // (S,N) StreamEnd::read; backward overwrites them with their gradients
+  float* coefficients = nullptr;  // (S,N) StreamEnd::read of mhc, independent; backward overwrites them with gradients
   StreamEnd form = StreamEnd::sum;
   StreamRule rule = StreamRule::single;
   int count = 1;

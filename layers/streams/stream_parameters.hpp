@@ -26,11 +26,14 @@ struct Streams {
   float *read = nullptr, *carry = nullptr, *write = nullptr;  // (S) (S·S) (S): constants of hyper connections
   Norm norm;               // hyper; siamese: of the second stream
   float first_write = 1;   // siamese: the factor on f in the first stream
-  int kinds = 3;            // of coefficients: 1 read, 2 read and write, 3 also carry
+  int kinds = 3;            // of coefficients: 1 read, 2 read and write, 3 also carry; gated: 1 write, 0 none
   float* weight = nullptr;  // hyper (S + 2, C): read, carry to each stream, write; others (K, S·C): read, write, carry
   float* bias = nullptr;    // not hyper: (K), in the order of the weight
   float* scale = nullptr;   // hyper (2): for read and carry, for write; others (kinds)
   float eps = 0;            // not hyper
+  std::vector<Norm> norms;  // (S) gated: of each stream
+  float* up = nullptr;      // (S·C, rank) gated; its weight is (rows(), S·C)
+  int rank = 0;             // gated
   float* rate = nullptr;    // (C) sphere: a
   float rate_factor = 1;    // sphere: √C·α₀
   DepthQuery depth;
@@ -39,6 +42,7 @@ struct Streams {
   bool mixes() const { return ::mixes(rule); }
   int per_stream() const { return kinds == 3 ? count + 2 : kinds; }  // coefficients of a stream
   int coefficients() const { return count * per_stream(); }          // K
+  int rows() const { return rank + coefficients(); }                 // of z
 };
 
 // The rows of one stream.
@@ -49,9 +53,10 @@ struct StreamRows {
 
 struct StreamsSaved {
   float* h = nullptr;     // (N,C) if it is not a stream
-  float* z = nullptr;     // (K,N) of coefficients that tokens decide
+  float* z = nullptr;     // (K,N) of coefficients that tokens decide; gated: (rank + K, N)
   float* rstd = nullptr;  // (N) mhc, independent: 1/rms(x)
   NormSaved norm;         // hyper, siamese
+  std::vector<NormSaved> norms;  // (S) gated
 
   // What streams_read has returned for x.
   const float* h_or(const float* x) const { return h ? h : x; }
@@ -68,7 +73,9 @@ struct DepthSums {
 struct StreamsScratch {
   float* coefficients = nullptr;  // (K,N)
   float* d = nullptr;             // (K,N) backward only
-  float* wide = nullptr;          // (S,N,C) hyper
+  float* wide = nullptr;          // (S,N,C) hyper, gated: the normalized streams
+  float *gates = nullptr, *hidden = nullptr;  // gated: (S,N,C), (rank,N)
+  float *dwide = nullptr, *dz = nullptr;      // gated, backward only: (S,N,C), (rank + K, N)
   float* rates = nullptr;         // (row_blocks(N),C) sphere, backward only: the gradient of α
   DepthSums depth;
 };

@@ -2,7 +2,7 @@
 // z = weight·xᵀ, from which coefficients come: a matrix product with few rows, in fp32.
 //
 //   hyper   x (S,N,C)   weight (S + 2, C) of all streams     z (S, S + 2, N): each stream has rows of its own
-//   others  x (S,N,C)   weight (K, S·C)                      z (K,N), summed over the streams
+//   others  x (S,N,C)   weight (K, S·C)                      z (K,N), summed over the streams; gated: rank + K rows
 
 #include "stream_parameters.hpp"
 

@@ -1,5 +1,6 @@
 #include "streams.hpp"
 
+#include "gated.hpp"
 #include "hyper_connections.hpp"
 #include "layers/config/base_model.hpp"
 #include "layers/kernels/elementwise.hpp"
@@ -21,13 +22,15 @@ Streams streams_of(const Config& config) {
   Streams p;
   p.rule = stream_rule(config);
   p.count = stream_count(config);
-  p.kinds = has_carry(p.rule) ? 3 : 2;
+  p.kinds = has_carry(p.rule) ? 3 : p.rule == StreamRule::gated ? 1 : 2;
+  if (p.rule == StreamRule::gated) p.rank = config.gated_residual_rank;
   return p;
 }
 
 double multiply_adds_of_mixing(const Config& config) {
-  const double C = config.channels;
+  const double S = stream_count(config), C = config.channels;
   if (is_attnres(stream_rule(config))) return sums_read(config) * C;
+  if (stream_rule(config) == StreamRule::gated) return 2 * S * C;
   return mixes(stream_rule(config)) ? streams_of(config).coefficients() * C : 0;
 }
 
@@ -36,6 +39,7 @@ double multiply_adds_of_coefficients(const Config& config) {
   switch (stream_rule(config)) {
     case StreamRule::hyper: case StreamRule::attnres: case StreamRule::attnres_normed: return mixing;
     case StreamRule::mhc: case StreamRule::independent: return stream_count(config) * mixing;
+    case StreamRule::gated: return multiply_adds_of_gates(streams_of(config), config.channels);
     default: return 0;
   }
 }
@@ -61,6 +65,7 @@ Streams declare_streams(Layout& layout, const Config& config, const std::string&
   if (p.rule == StreamRule::sphere) declare_sphere(p, layout, config, prefix);
   if (!p.mixes()) return p;
   if (is_hyper(p.rule)) declare_hyper(p, layout, config, prefix, branch);
+  else if (p.rule == StreamRule::gated) declare_gated(p, layout, config, prefix);
   else declare_mhc(p, layout, config, prefix);
   return p;
 }
@@ -73,7 +78,8 @@ StreamsSaved declare_streams_saved(Layout& layout, const Config& config, const s
   saved.h = layout.take(prefix + ".h", Role::streams, {N, config.channels});
   if (p.rule == StreamRule::siamese)
     saved.norm = declare_norm_saved(layout, config, prefix + ".second_norm", N, config.channels);
-  if (!p.mixes() || p.rule == StreamRule::hyper_static) return saved;
+  if (p.rule == StreamRule::gated) declare_gated_saved(saved, layout, config, prefix, p, N);
+  if (!p.mixes() || p.rule == StreamRule::hyper_static || p.rule == StreamRule::gated) return saved;
   saved.z = layout.take(prefix + ".z", Role::streams, {p.coefficients(), N});
   if (is_hyper(p.rule))
     saved.norm = declare_norm_saved(layout, config, prefix + ".norm", p.count * N, config.channels);
@@ -90,8 +96,15 @@ StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int
   if (!p.mixes()) return scratch;
   scratch.coefficients = layout.take("scratch.coefficients", Role::scratch, {p.coefficients(), N});
   if (backward) scratch.d = layout.take("scratch.coefficients.gradient", Role::scratch, {p.coefficients(), N});
-  if (p.rule == StreamRule::hyper)
-    scratch.wide = layout.take("scratch.streams", Role::scratch, {p.count * N, config.channels});
+  const std::vector<int> wide = {p.count * N, config.channels};
+  const bool gated = p.rule == StreamRule::gated;
+  if (p.rule == StreamRule::hyper || gated) scratch.wide = layout.take("scratch.streams", Role::scratch, wide);
+  if (!gated) return scratch;
+  scratch.gates = layout.take("scratch.gates", Role::scratch, wide);
+  scratch.hidden = layout.take("scratch.gates.hidden", Role::scratch, {p.rank, N});
+  if (!backward) return scratch;
+  scratch.dwide = layout.take("scratch.streams.gradient", Role::scratch, wide);
+  scratch.dz = layout.take("scratch.gates.gradient", Role::scratch, {p.rows(), N});
   return scratch;
 }
 
@@ -99,6 +112,7 @@ StreamsScratch declare_streams_scratch(Layout& layout, const Config& config, int
 
 void stream_coefficients(float* coefficients, const StreamsSaved& saved, const Streams& p, int N) {
   if (is_hyper(p.rule)) hyper_coefficients(coefficients, saved.z, p, N);
+  else if (p.rule == StreamRule::gated) gated_coefficients(coefficients, saved.z, p, N);
   else mhc_coefficients(coefficients, saved.z, p, N);
 }
 
@@ -108,6 +122,11 @@ const float* streams_read(const StreamsSaved& saved, const StreamsScratch& scrat
   if (is_attnres(p.rule)) return depth_read(saved.h, scratch.depth, x, p.depth, rows);
   if (!p.mixes()) return x;
   const auto [N, C, training] = rows;
+  if (p.rule == StreamRule::gated) {
+    gated_read(saved, scratch, saved.h, x, p, rows);
+    gated_coefficients(scratch.coefficients, saved.z, p, N);
+    return saved.h;
+  }
   if (is_hyper(p.rule)) hyper_read(saved, scratch, x, p, N, C, training);
   else mhc_read(saved, x, p, N, C);
   stream_coefficients(scratch.coefficients, saved, p, N);
@@ -157,6 +176,7 @@ void streams_read_backward(float* d, const Streams& g, const StreamsScratch& scr
   if (p.rule == StreamRule::siamese)                   // h = x[0] + norm(x[1])
     read_second_backward(d, g.norm, dh, x, saved.norm, p.norm, rows);
   if (!p.mixes()) return;
+  if (p.rule == StreamRule::gated) return gated_read_backward(d, g, scratch, dh, x, saved, p, rows);
   read_streams_backward(d, scratch, dh, x, p, N, C);
   if (is_hyper(p.rule)) hyper_read_backward(d, g, scratch, x, saved, p, N, C);
   else mhc_read_backward(d, g, scratch, x, saved, p, N, C);

@@ -31,8 +31,10 @@
 //                 (Xie et al. 2023, arXiv 2304.14802)
 //   siamese       norm_sum acts on the first stream, as with dual      (Li et al. 2026, arXiv 2602.08064)
 //
+//   gated         carry the identity, write = 2σ(z), and h a mean of gated, normalized streams: see gated.hpp
+//
 // The coefficients of a row are a column of (K,N), K = S·(S + 2): for each stream s, read[s], carry[s,0], ...,
-// carry[s,S−1], write[s]. Under `independent` K = 2S.
+// carry[s,S−1], write[s]. Under `independent` K = 2S, under `gated` K = S: write.
 
 #include <string>
 

@@ -44,8 +44,10 @@ struct Parameters {
   Gpas<Number> gpas(const ::Gpas& g) { return {at(g.gate)}; }
   Mix<Number> mix(const ::Mix& m) { return {at(m.own), at(m.first), m.constant}; }
   Streams<Number> streams(const ::Streams& s) {
+    std::vector<Norm<Number>> norms;
+    for (const ::Norm& n : s.norms) norms.push_back(norm(n));
     return {s.rule, size_t(s.count), at(s.read), at(s.carry), at(s.write), norm(s.norm), at(s.weight), at(s.bias),
-            at(s.scale), s.eps, s.first_write, size_t(s.kinds)};
+            at(s.scale), s.eps, s.first_write, size_t(s.kinds), norms, at(s.up), size_t(s.rank)};
   }
   DepthQuery<Number> depth(const ::DepthQuery& q) { return {at(q.query), norm(q.norm), q.normed, q.scale}; }
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Several residual streams: hyper-connections, mHC, ResiDual, SiameseNorm. Attention over depth.
+// Several residual streams: hyper-connections, mHC, gated residual, ResiDual, SiameseNorm. Attention over depth.
 
 #include <cmath>
 #include <cstddef>
@@ -86,7 +86,10 @@ struct Streams {
   Number *weight = nullptr, *bias = nullptr, *scale = nullptr;
   double eps = 0;
   Number first_write = 1;
-  size_t kinds = 3;  // of coefficients: 1 read, 2 read and write, 3 also carry
+  size_t kinds = 3;  // of coefficients: 1 read, 2 read and write, 3 also carry; gated: 1 write, 0 none
+  std::vector<Norm<Number>> norms = {};  // (S)
+  Number* up = nullptr;
+  size_t rank = 0;
 };
 // What attention over depth saves.
 template <class Number>
@@ -98,7 +101,8 @@ struct DepthSaved {
 template <class Number>
 struct StreamsSaved {
   Coefficients<Number> k = {};
-  std::vector<Number> z, normed, rstd, h, f, s;
+  std::vector<Number> z, normed, rstd, h, f, s, u, gates;
+  std::vector<NormSaved<Number>> norms;
   NormSaved<Number> norm, sum;
   BranchSaved<Number> branch;
   DepthSaved<Number> depth;
@@ -303,17 +307,101 @@ void mhc_backward(Number* dx, const Streams<Number>& g, Coefficients<Number>& dk
   }
 }
 
+// ---- gated residual ------------------------------------------------------------------------------------------
+
+// What a branch of the gated residual reads: a mean of normalized streams, with a gate for each channel.
+//   x (S,N,C)   h (N,C)   write (S,N)   weight (r + S, S·C)   up (S·C, r)   v[s] = norms[s](x[s])
+//   forward   z = weight·v/S      u = z·σ(z) of the first r      G[s] = σ(up·u)      h = 1/S·Σₛ G[s] ⊙ v[s]
+//             write = 2σ(z) of the last S
+//   backward  dv[s] = dh ⊙ G[s]/S      da[s] = dh ⊙ v[s]/S ⊙ G[s] ⊙ (1 − G[s])      dup += da·uᵀ      du = upᵀ·da
+//             dz = du·σ·(1 + z·(1 − σ)), or dwrite·2σ·(1 − σ)      dweight += dz·vᵀ/S      dv += weightᵀ·dz/S
+//             dx[s] += norms[s]'(dv[s])
+// At the end of a stack there is no write.
+
+template <class Number>
+size_t rows_of(const Streams<Number>& p) {
+  return p.rank + p.kinds * p.S;  // of weight
+}
+
+template <class Number>
+void gated_read_forward(Number* h, StreamsSaved<Number>& saved, const Number* x, const Streams<Number>& p,
+                        const Rows& rows) {
+  const auto [N, C] = rows;
+  const size_t S = p.S, r = p.rank, R = rows_of(p);
+  const Number share = Number(1) / Number(double(S));
+  saved.k = {S, N, C};
+  saved.norms.resize(S);
+  for (auto* of : {&saved.normed, &saved.gates}) of->resize(S * N * C);
+  saved.z.resize(N * R);
+  saved.u.resize(N * r);
+  for (size_t s = 0; s < S; ++s)
+    norm_forward(&saved.normed[s * N * C], saved.norms[s], x + s * N * C, p.norms[s], N, C);
+  for (size_t n = 0; n < N; ++n) {
+    Number *z = &saved.z[n * R], *u = &saved.u[n * r];
+    for (size_t k = 0; k < R; ++k) {
+      z[k] = 0;
+      for (size_t s = 0; s < S; ++s) z[k] += share * dot(p.weight + (k * S + s) * C, &saved.normed[(s * N + n) * C], C);
+    }
+    for (size_t j = 0; j < r; ++j) u[j] = z[j] * sigmoid(z[j]);
+    for (size_t s = 0; s < S && p.kinds > 0; ++s) saved.k.write[s * N + n] = Number(2) * sigmoid(z[r + s]);
+    for (size_t c = 0; c < C; ++c) {
+      h[n * C + c] = 0;
+      for (size_t s = 0; s < S; ++s) {
+        const size_t i = (s * N + n) * C + c;
+        saved.gates[i] = sigmoid(dot(p.up + (s * C + c) * r, u, r));
+        h[n * C + c] += share * saved.gates[i] * saved.normed[i];
+      }
+    }
+  }
+}
+
+// Adds to dx. dwrite (S,N) is not read at the end of a stack.
+template <class Number>
+void gated_read_backward(Number* dx, const Streams<Number>& g, const Number* dh, const Number* dwrite,
+                         const StreamsSaved<Number>& saved, const Number* x, const Streams<Number>& p, const Rows& rows) {
+  const auto [N, C] = rows;
+  const size_t S = p.S, r = p.rank, R = rows_of(p);
+  const Number share = Number(1) / Number(double(S));
+  std::vector<Number> dv(S * N * C), through(N * C), du(r), dz(R);
+  for (size_t n = 0; n < N; ++n) {
+    const Number *z = &saved.z[n * R], *u = &saved.u[n * r];
+    for (Number& d : du) d = 0;
+    for (size_t s = 0; s < S; ++s)
+      for (size_t c = 0; c < C; ++c) {
+        const size_t i = (s * N + n) * C + c;
+        const Number gate = saved.gates[i], d = share * dh[n * C + c];
+        const Number da = d * saved.normed[i] * gate * (Number(1) - gate);
+        dv[i] = d * gate;                                // h = 1/S·Σₛ G[s] ⊙ v[s]
+        add(g.up + (s * C + c) * r, da, u, r);            // a = up·u
+        add(du.data(), da, p.up + (s * C + c) * r, r);    // a = up·u
+      }
+    for (size_t j = 0; j < r; ++j) dz[j] = du[j] * sigmoid(z[j]) * (Number(1) + z[j] * (Number(1) - sigmoid(z[j])));
+    for (size_t k = r; k < R; ++k)
+      dz[k] = Number(2) * dwrite[(k - r) * N + n] * sigmoid(z[k]) * (Number(1) - sigmoid(z[k]));
+    for (size_t k = 0; k < R; ++k)
+      for (size_t s = 0; s < S; ++s) {  // z = weight·v/S
+        add(g.weight + (k * S + s) * C, share * dz[k], &saved.normed[(s * N + n) * C], C);
+        add(&dv[(s * N + n) * C], share * dz[k], p.weight + (k * S + s) * C, C);
+      }
+  }
+  for (size_t s = 0; s < S; ++s) {
+    norm_backward(through.data(), g.norms[s], &dv[s * N * C], x + s * N * C, saved.norms[s], p.norms[s], N, C);
+    add(dx + s * N * C, Number(1), through.data(), N * C);
+  }
+}
+
 // ---- the end of the streams ----------------------------------------------------------------------------------
 
 // What the final norm reads of S streams that are mixed.
 //   x (S,N,C)   h (N,C)
-//   forward   h = Σₛ read[s]·x[s]      read: 1, or 1/S, or as in mHC
+//   forward   h = Σₛ read[s]·x[s]      read: 1, or 1/S, or as in mHC. Gated residual: as in a branch
 //   backward  dx[s] = read[s]·dh       the last one: dread[s] = ⟨dh, x[s]⟩, and mHC's backward adds to dx
 
 template <class Number>
 void streams_end_forward(Number* h, StreamsSaved<Number>& saved, const Number* x, StreamEnd end,
                          const Streams<Number>& p, const Rows& rows) {
   const auto [N, C] = rows;
+  if (p.rule == StreamRule::gated) return gated_read_forward(h, saved, x, p, rows);
   saved.k = {p.S, N, C};
   if (end == StreamEnd::read) mhc_forward(saved, x, p, C);
   else saved.k.read.assign(p.S * N, end == StreamEnd::mean ? Number(1) / Number(double(p.S)) : Number(1));
@@ -328,6 +416,7 @@ void streams_end_backward(Number* dx, const Streams<Number>& g, const Number* dh
   const auto [N, C] = rows;
   Coefficients<Number> dk{p.S, N, C};
   for (size_t i = 0; i < p.S * N * C; ++i) dx[i] = 0;
+  if (p.rule == StreamRule::gated) return gated_read_backward(dx, g, dh, dk.write.data(), saved, x, p, rows);
   for (size_t s = 0; s < p.S; ++s)
     for (size_t n = 0; n < N; ++n) {
       dk.read[s * N + n] = dot(dh + n * C, x + (s * N + n) * C, C);           // h = Σₛ read[s]·x[s]
@@ -373,6 +462,42 @@ Branch<Number> without_skip(Branch<Number> branch) {
   branch.skip = 0;
   branch.norm_sum = {};
   return branch;
+}
+
+// ---- a gated branch ------------------------------------------------------------------------------------------
+
+// A branch of the gated residual.
+//   x, y (S,N,C)   h, f (N,C)   write (S,N)
+//   forward   h and write from x, as above      f = F(h)      y[t] = skip·x[t] + write[t]·f
+//   backward  df = Σₜ write[t]·dy[t]      dwrite[t] = ⟨dy[t], f⟩      dh = F'(df)
+//             dx[s] = skip·dy[s] + what h and write pass on
+
+template <class Number, class Function>
+void gated_forward(Number* y, StreamsSaved<Number>& saved, const Number* x, const StreamsBranch<Number>& p,
+                   Function&& F, const Rows& rows) {
+  const auto [N, C] = rows;
+  for (auto* row : {&saved.h, &saved.f}) row->resize(N * C);
+  gated_read_forward(saved.h.data(), saved, x, p.streams, rows);
+  BranchFunction<Number, Function> branch{without_skip(p.branch), {}, saved.branch, F, rows};
+  branch.forward(saved.f.data(), saved.h.data());
+  for (size_t i = 0; i < p.streams.S * N * C; ++i)
+    y[i] = p.branch.skip * x[i] + saved.k.write[i / C] * saved.f[i % (N * C)];
+}
+
+template <class Number, class Function>
+void gated_backward(Number* dx, const StreamsBranch<Number>& g, const Number* dy, const Number* x,
+                    StreamsSaved<Number>& saved, const StreamsBranch<Number>& p, Function&& F, const Rows& rows) {
+  const auto [N, C] = rows;
+  const size_t S = p.streams.S;
+  std::vector<Number> df(N * C), dh(N * C), dwrite(S * N);
+  for (size_t i = 0; i < S * N * C; ++i) {
+    dx[i] = p.branch.skip * dy[i];              // y[t] = skip·x[t] + ...
+    df[i % (N * C)] += saved.k.write[i / C] * dy[i];  // y[t] = ... + write[t]·f
+    dwrite[i / C] += saved.f[i % (N * C)] * dy[i];    // y[t] = ... + write[t]·f
+  }
+  BranchFunction<Number, Function> branch{without_skip(p.branch), without_skip(g.branch), saved.branch, F, rows};
+  branch.backward(dh.data(), df.data(), saved.h.data());
+  gated_read_backward(dx, g.streams, dh.data(), dwrite.data(), saved, x, p.streams, rows);
 }
 
 // ---- SiameseNorm ---------------------------------------------------------------------------------------------
@@ -557,6 +682,7 @@ void streams_forward(Number* y, StreamsSaved<Number>& saved, const Number* x, co
                      Function&& F, const Rows& rows) {
   const auto [N, C] = rows;
   if (p.streams.rule == StreamRule::siamese) return siamese_forward(y, saved, x, p, F, rows);
+  if (p.streams.rule == StreamRule::gated) return gated_forward(y, saved, x, p, F, rows);
   saved.k = {p.streams.S, N, C, p.branch.skip};
   for (auto* row : {&saved.h, &saved.f, &saved.s}) row->resize(N * C);
   if (p.streams.rule == StreamRule::dual) dual_coefficients(saved.k);
@@ -573,6 +699,7 @@ void streams_backward(Number* dx, const StreamsBranch<Number>& g, const Number* 
                       StreamsSaved<Number>& saved, const StreamsBranch<Number>& p, Function&& F, const Rows& rows) {
   const auto [N, C] = rows;
   if (p.streams.rule == StreamRule::siamese) return siamese_backward(dx, g, dy, x, saved, p, F, rows);
+  if (p.streams.rule == StreamRule::gated) return gated_backward(dx, g, dy, x, saved, p, F, rows);
   std::vector<Number> ds(dy, dy + p.streams.S * N * C);
   Coefficients<Number> dk{p.streams.S, N, C};
   norm_backward(ds.data(), g.branch.norm_sum, dy, saved.s.data(), saved.sum, p.branch.norm_sum, N, C);

@@ -248,6 +248,13 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
 // backward's).
 void PassStatistics::mixing(const BranchView& v, const BranchSaved& saved, const Branch& p) {
   const int S = p.streams.count, N = v.N;
+  for (size_t s = 0; s < p.streams.norms.size(); ++s) {
+    const size_t n = static_cast<size_t>(N) * config().channels;
+    std::vector<float> after(n);  // again: it was not kept
+    norm_forward(after.data(), saved.streams.norms[s], v.x + s * n, p.streams.norms[s], N, config().channels, true);
+    norm(v.layer, v.name + ".streams." + std::to_string(s) + ".stream_norm", distribution_of(v.x + s * n, n),
+         distribution_of(after.data(), n));
+  }
   if (!has_carry(p.streams.rule)) return;
   std::vector<float> coefficients(static_cast<size_t>(p.streams.coefficients()) * N);
   stream_coefficients(coefficients.data(), saved.streams, p.streams, N);

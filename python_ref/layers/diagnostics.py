@@ -84,9 +84,10 @@ def look_inside(p, c, tokens, targets):
 
     def residual_apply(original):
         def apply(p, c, name, x, branch, *bottom):
-            outputs = []
+            inputs, outputs = [], []
 
             def F(u):
+                inputs.append(u)
                 outputs.append(branch(u))
                 return outputs[0]
 
@@ -96,7 +97,7 @@ def look_inside(p, c, tokens, targets):
             if rule == "sphere":
                 added = y - x
             elif rule:
-                x = x[..., 0, :] if rule == "dual" else norms_in[f"{name}.norm_in"]
+                x = x[..., 0, :] if rule == "dual" else norms_in.get(f"{name}.norm_in", inputs[0])
             skipped = c.skip_scale * p.get(f"{name}.skip.gain", 1) * x
             rms = added.square().mean().sqrt() / skipped.square().mean().sqrt()
             see(name, {"branch_ratio": rms.item()})

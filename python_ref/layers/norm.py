@@ -40,7 +40,7 @@ def is_gain(name):
 
 def is_output(name):
     """Whether the output of the norm goes on as it is, not through a matrix alone"""
-    stream = ("norm_out", "norm_sum", "first_norm", "second_norm", "embedding.norm")
+    stream = ("norm_out", "norm_sum", "first_norm", "second_norm", "stream_norm", "embedding.norm")
     return name.endswith((*stream, "q_norm", "k_norm", "v_norm"))
 
 

@@ -57,8 +57,8 @@ class Placement:
     matrices: Callable = lambda depths: 1.0  # initial factor of v, o and the feed-forward matrices
     gpas: bool = False  # a learned factor on the stream after each branch, one per block
     skip_gain: bool = False  # a learned gain on the skip path
-    # several: "hyper" | "static" | "mhc" | "independent" | "dual" | "siamese" | "depth" | "depth-normed"; one, on the
-    # "sphere"
+    # several: "hyper" | "static" | "mhc" | "independent" | "gated" | "dual" | "siamese" | "depth" | "depth-normed";
+    # one, on the "sphere"
     streams: str = ""
     end: str = "sum"  # of mixed streams, or their "mean", or a learned "read"
 
@@ -161,6 +161,7 @@ PLACEMENTS = {
     "mhc-read": Placement(("norm_in",), None, True, streams="mhc", end="read"),
     "mhc-mean": Placement(("norm_in",), None, True, streams="mhc", end="mean"),
     "hyper-independent": Placement(("norm_in",), None, True, streams="independent", end="read"),
+    "gated-residual": Placement((), None, False, streams="gated", end="read"),  # Qwen4ExpTextModel
 }
 ALIASES = {"post-ln": "post", "pre-ln": "pre", "peri": "sandwich", "olmo2": "reordered"}
 
@@ -281,6 +282,8 @@ def apply(p, c, name, x, branch, bottom=None):
     if rule == "siamese":
         l, ends = 1 + block_of_base(c, name), (lambda u: F(n("norm_in", u)), lambda z: n("norm_sum", z))
         return streams.siamese(p, c, f"{name}.streams", x, *ends, l)
+    if rule == "gated":
+        return streams.gated(p, c, f"{name}.streams", x, F)
     if rule in streams.DEPTH:
         return streams.depth(p, c, f"{name}.streams", x, lambda u: F(n("norm_in", u)), rule)
     if rule:

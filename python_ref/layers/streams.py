@@ -31,6 +31,8 @@ def declare(name, c, rule):
         return declare_gates(name, c, [S, S, S * S])
     if rule == "independent":
         return declare_gates(name, c, [S, S])
+    if rule == "gated":
+        return declare_gated(name, c, c.gated_residual_rank + S)
     if rule == "siamese":
         return norm.declare(f"{name}.second_norm", C, c)
     if rule == "sphere":
@@ -48,6 +50,12 @@ def declare(name, c, rule):
 def declare_gates(name, c, parts):
     M = sum(parts)
     return [(f"{name}.weight", (M, c.streams * c.channels)), (f"{name}.bias", (M,)), (f"{name}.scale", (len(parts),))]
+
+
+def declare_gated(name, c, rows):
+    norms = [row for s in range(c.streams) for row in norm.declare(f"{name}.{s}.stream_norm", c.channels, c)]
+    wide = c.streams * c.channels
+    return norms + [(f"{name}.weight", (rows, wide)), (f"{name}.up", (wide, c.gated_residual_rank))]
 
 
 def hyper(p, c, name, h, F, rule):
@@ -174,6 +182,25 @@ def independent(p, c, name, h, F):
     return post[..., None] * f[..., None, :] + c.skip_scale * h
 
 
+def gated_read(p, c, name, h):
+    """Qwen4ExpTextGatedResidual, whose two matrices input_mix_weight_down and block_inject_weight are one here. Its norm
+    has a weight for all streams -> (B,T,C), and what is left of z after the gates"""
+    S, r = h.shape[2], c.gated_residual_rank
+    weight, up = p[f"{name}.weight"], p[f"{name}.up"]
+    v = torch.stack([norm.apply(p, c, f"{name}.{s}.stream_norm", h[..., s, :]) for s in range(S)], 2)
+    z = v.flatten(-2) @ weight.T / S
+    u = torch.nn.functional.silu(z[..., :r])
+    a = u @ up.T
+    p.watch(z, lambda dz: [(f"{name}.weight", torch.einsum("btk,bti->ki", dz.abs(), v.detach().flatten(-2).abs()) / S)])
+    p.watch(a, lambda da: [(f"{name}.up", torch.einsum("bti,btr->ir", da.abs(), u.detach().abs()))])
+    return (torch.sigmoid(a).unflatten(-1, (S, -1)) * v).mean(2), z[..., r:]
+
+
+def gated(p, c, name, h, F):
+    x, z = gated_read(p, c, name, h)
+    return 2 * torch.sigmoid(z)[..., None] * F(x)[..., None, :] + c.skip_scale * h
+
+
 def dual(c, h, F, norm_sum):
     """Xie et al. 2023, arXiv 2304.14802, and the authors' resi_dual_layers.py: x = LN(x + f), res = res + f."""
     x, res = h[..., 0, :], h[..., 1, :]
@@ -241,6 +268,8 @@ def declare_first(c, rule):
 def declare_last(c, rule, end):
     if rule in DEPTH:
         return declare_query("streams", c, rule)
+    if rule == "gated":
+        return declare_gated("streams", c, c.gated_residual_rank)
     if end == "read":
         return declare_gates("streams", c, [c.streams])
     return norm.declare("streams.second_norm", c.channels, c) if rule == "siamese" else []
@@ -266,6 +295,8 @@ def leave(p, c, rule, end, h, final_norm):
         return h[..., 0, :] + final_norm(h[..., 1, :])
     if rule in ONE:
         return final_norm(h)
+    if rule == "gated":
+        return final_norm(gated_read(p, c, "streams", h)[0])
     if end == "read":
         return final_norm(mixed(h, watched(p, c, "streams", h, read_coefficients)))
     return final_norm(h.mean(2) if end == "mean" else h.sum(2))
