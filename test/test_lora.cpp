@@ -94,8 +94,8 @@ TEST_CASE("new adapters change nothing, and merged ones are the model", "[lora]"
 }
 
 TEST_CASE("adapters train models with several residual streams", "[lora][program]") {
-  for (const char* placement : {"hyper", "hyper-static", "mhc", "mhc-read", "mhc-mean", "hyper-independent", "gated-residual",
-                                "resi-dual", "siamese", "attnres", "attnres-normed"}) {
+  for (const char* placement : {"hyper", "hyper-static", "mhc", "mhc-read", "mhc-mean", "hyper-independent",
+                                "gated-residual", "resi-dual", "siamese", "attnres", "attnres-normed"}) {
     Config config = adapted("gpt2");
     config.placement = placement;
     const Model model = filled(resolve(config));

@@ -448,8 +448,8 @@ TEST_CASE("parametrizations without a rule are refused in one line", "[parametri
   };
   CHECK(contains(refusal([](Config& c) { c.base_channels = 0; }), "base-channels, the width at which"));
   CHECK(contains(refusal([](Config& c) { c.base_layers = 0; }), "base-layers, the depth at which"));
-  for (const char* placement : {"hyper", "hyper-static", "mhc", "mhc-read", "mhc-mean", "hyper-independent", "gated-residual",
-                                "attnres", "attnres-normed"})
+  for (const char* placement : {"hyper", "hyper-static", "mhc", "mhc-read", "mhc-mean", "hyper-independent",
+                                "gated-residual", "attnres", "attnres-normed"})
     CHECK(contains(refusal([&](Config& c) { c.placement = placement; }), "choose mup, or another placement"));
   CHECK(contains(refusal([](Config& c) { c.placement = "post", c.norm = NormKind::gatednorm; }),
                  "not derived for norm-sum gatednorm"));

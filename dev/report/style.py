@@ -16,7 +16,7 @@ MARKERS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "penta
 PLACEMENTS = {"pre": 0, "post": 1, "sandwich": 2, "peri": 2, "deepnorm": 3, "reordered": 4, "olmo2": 4, "none": 6,
               "lns": 5, "glm-deepnorm": 7, "pre-post": 8, "mix-ln": 9, "sub-ln": 10, "layerscale": 11, "rezero": 12,
               "hyper": 7, "hyper-static": 10, "mhc": 11, "mhc-read": 5, "mhc-mean": 9,
-              "hyper-independent": 8, "resi-dual": 12, "keel": 9, "hybridnorm": 5,
+              "hyper-independent": 8, "gated-residual": 4, "resi-dual": 12, "keel": 9, "hybridnorm": 5,
               "hybridnorm-star": 7, "b2t": 10, "normformer": 11, "gpas": 9, "admin": 10, "siamese": 8,
               "attnres": 4, "attnres-normed": 11, "ngpt": 5}
 NORMS = {"layernorm": 0, "rmsnorm": 1}

@@ -19,7 +19,9 @@ std::string name_of_norm(const std::string& prefix, int s) { return prefix + "."
 
 }  // namespace
 
-double multiply_adds_of_gates(const Streams& p, int C) { return (p.rows() + p.rank) * static_cast<double>(p.count) * C; }
+double multiply_adds_of_gates(const Streams& p, int C) {
+  return (p.rows() + p.rank) * static_cast<double>(p.count) * C;
+}
 
 // As in the class, matrices are drawn from N(0, .02²). So gates start near ½, and a branch reads half the mean of the
 // normalized streams and writes f to each of them.
@@ -68,7 +70,8 @@ void open_gates(const StreamsScratch& scratch, const float* z, const Streams& p,
       float* gates = scratch.gates + s * plane(N, C) + plane(begin, C);
       gemm_serial({gates, size_t(C)}, {u + begin, 1, size_t(N)}, {p.up + s * plane(C, r), 1, size_t(r)}, end - begin, C,
                   r, false);
-      sweep((end - begin) * C, [&](int i, int lanes) { store(gates + i, simd::sigmoid(load(gates + i, lanes)), lanes); });
+      sweep((end - begin) * C,
+            [&](int i, int lanes) { store(gates + i, simd::sigmoid(load(gates + i, lanes)), lanes); });
     }
   });
 }

@@ -1,6 +1,7 @@
 #pragma once
-// Gated residual (Qwen4ExpTextGatedResidual of transformers 5.24): every stream is normalized with a gain of its own, and
-// a branch reads a mean of them in which each channel has a gate. A low-rank layer computes the gates from all streams.
+// Gated residual (Qwen4ExpTextGatedResidual of transformers 5.24): every stream is normalized with a gain of its own,
+// and a branch reads a mean of them in which each channel has a gate. A layer of low rank computes the gates from all
+// streams.
 //
 //   x (S,N,C)   h (N,C)   weight (r + S, S·C)   up (S·C, r)   v = norms[s](x[s])
 //   forward   z = weight·v/S      u = silu(z[0 ... r−1])      G = σ(up·u) (S·C)

@@ -91,7 +91,8 @@ void streams_begin_backward(float* d, const EndNorms& g, const NormSaved& saved,
 
 double multiply_adds_of_end(const Config& config) {
   const double S = stream_count(config), C = config.channels;
-  if (stream_rule(config) == StreamRule::gated) return multiply_adds_of_gates(end_read(config), config.channels) + S * C;
+  if (stream_rule(config) == StreamRule::gated)
+    return multiply_adds_of_gates(end_read(config), config.channels) + S * C;
   return has_read(config) ? S * (S + 1) * C : 0;
 }
 

@@ -358,7 +358,8 @@ void gated_read_forward(Number* h, StreamsSaved<Number>& saved, const Number* x,
 // Adds to dx. dwrite (S,N) is not read at the end of a stack.
 template <class Number>
 void gated_read_backward(Number* dx, const Streams<Number>& g, const Number* dh, const Number* dwrite,
-                         const StreamsSaved<Number>& saved, const Number* x, const Streams<Number>& p, const Rows& rows) {
+                         const StreamsSaved<Number>& saved, const Number* x, const Streams<Number>& p,
+                         const Rows& rows) {
   const auto [N, C] = rows;
   const size_t S = p.S, r = p.rank, R = rows_of(p);
   const Number share = Number(1) / Number(double(S));

@@ -183,15 +183,16 @@ def independent(p, c, name, h, F):
 
 
 def gated_read(p, c, name, h):
-    """Qwen4ExpTextGatedResidual, whose two matrices input_mix_weight_down and block_inject_weight are one here. Its norm
-    has a weight for all streams -> (B,T,C), and what is left of z after the gates"""
+    """Qwen4ExpTextGatedResidual, whose matrices input_mix_weight_down and block_inject_weight are one here -> (B,T,C),
+    and what is left of z after the gates"""
     S, r = h.shape[2], c.gated_residual_rank
     weight, up = p[f"{name}.weight"], p[f"{name}.up"]
     v = torch.stack([norm.apply(p, c, f"{name}.{s}.stream_norm", h[..., s, :]) for s in range(S)], 2)
     z = v.flatten(-2) @ weight.T / S
     u = torch.nn.functional.silu(z[..., :r])
     a = u @ up.T
-    p.watch(z, lambda dz: [(f"{name}.weight", torch.einsum("btk,bti->ki", dz.abs(), v.detach().flatten(-2).abs()) / S)])
+    wide = v.detach().flatten(-2).abs() / S
+    p.watch(z, lambda dz: [(f"{name}.weight", torch.einsum("btk,bti->ki", dz.abs(), wide))])
     p.watch(a, lambda da: [(f"{name}.up", torch.einsum("bti,btr->ir", da.abs(), u.detach().abs()))])
     return (torch.sigmoid(a).unflatten(-1, (S, -1)) * v).mean(2), z[..., r:]
 
