@@ -29,18 +29,17 @@ inline const float* tensor_of(const Model& model, const std::string& name) {
 // would halve the input of DyT and Derf: after several of them, the values of all keys are nearly the same, and the
 // gradients of queries and keys are little more than rounding errors. The skip path's factor enlarges the input of
 // norm_sum, and would saturate them; Admin's gains are near 1. A gate of GPAS of .7 halves the stream. Factors of a
-// warm-up are near .7, too. Scales of streams are near 0, because weights of this size would saturate their gates.
+// warm-up are near .7, too.
 inline void randomize(Model& model) {
   for (const TensorSpec& spec : model.table) {
     const bool matrix = spec.shape.size() > 1, scale = spec.name.ends_with(".scale.gain");  // a scale may start at 0
     const bool alpha = spec.name.ends_with(".alpha"),
                gate = spec.name.ends_with(".gpas.gate") || spec.name.ends_with(".branch_warmup");
     const float reads = spec.name.ends_with(".norm_sum.alpha") ? float(*model.config.skip_scale) : 1;
-    const bool of_streams = spec.name.ends_with("streams.scale");
-    const float mean = matrix || of_streams ? 0 : scale ? 1 : alpha ? .8f / reads : gate ? .7f : spec.start.mean;
+    const float mean = matrix ? 0 : scale ? 1 : alpha ? .8f / reads : gate ? .7f : spec.start.mean;
     const float vector = mean != 0 ? .3f * mean : .1f;
     const float deviation = matrix ? std::sqrt(2.f / (spec.shape[0] + spec.shape[1])) : vector;
-    const bool mixes = spec.role == Role::streams && !matrix;  // some start at 0
+    const bool mixes = spec.role == Role::streams && !matrix;  // some start at .01
     std::vector<float> w = random_floats(spec.size(), spec.offset + 1, mean, mixes ? .3f : deviation);
     for (size_t i = 0; i < w.size(); ++i) w[i] += spec.start.is_one(i);
     if (!spec.trained && mean > 0)  // a variance

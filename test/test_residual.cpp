@@ -31,11 +31,11 @@ struct Run {
 Run run(const std::string& placement, double skip, int backwards = 1, int rows = N) {
   Config config;
   config.placement = placement, config.vocab_size = 1, config.channels = C, config.n_head = 1,
-  config.skip_scale = skip, config.streams = 3;
+  config.skip_scale = skip, config.streams = 3, config.gated_residual_rank = 3;
   config = resolve(config);
   const int wide = stream_count(config) * rows * C;
-  std::vector<float> weights = random_floats(3000, 1, 1, .3f), gradients(3000), kept = garbage(10 * rows * (C + 16)),
-                     between = garbage(10 * rows * (C + 16));
+  std::vector<float> weights = random_floats(3000, 1, 1, .3f), gradients(3000), kept = garbage(20 * rows * (C + 16)),
+                     between = garbage(20 * rows * (C + 16));
   Layout on_weights(weights.data()), on_gradients(gradients.data()), layout(kept.data());
   const Branch p = declare(on_weights, config), g = declare(on_gradients, config);
   BranchSaved saved = declare_saved(layout, config, kLayer, rows, C);
@@ -52,7 +52,7 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
   saved.y = r.y.data();
   const float* u = enter(saved, streams, x.data(), p, {rows, C});
   CHECK(u == saved.u_or(saved.streams.h_or(x.data())));
-  CHECK((u == x.data()) == !p.norm_in.present());  // an absent norm costs nothing
+  CHECK((u == x.data()) == !(p.norm_in.present() || p.streams.mixes()));  // an absent norm costs nothing
   const std::vector<float> h(u, u + rows * C);
   const float* m = branch_inner(saved, h.data(), p, rows, C, true);
   CHECK((m == h.data()) == !p.norm_inner.present());

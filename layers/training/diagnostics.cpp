@@ -248,13 +248,7 @@ void PassStatistics::branch(const BranchView& v, const BranchSaved& saved, const
 // backward's).
 void PassStatistics::mixing(const BranchView& v, const BranchSaved& saved, const Branch& p) {
   const int S = p.streams.count, N = v.N;
-  for (size_t s = 0; s < p.streams.norms.size(); ++s) {
-    const size_t n = static_cast<size_t>(N) * config().channels;
-    std::vector<float> after(n);  // again: it was not kept
-    norm_forward(after.data(), saved.streams.norms[s], v.x + s * n, p.streams.norms[s], N, config().channels, true);
-    norm(v.layer, v.name + ".streams." + std::to_string(s) + ".stream_norm", distribution_of(v.x + s * n, n),
-         distribution_of(after.data(), n));
-  }
+  norms_of_streams(v.layer, v.name + ".streams", v.x, saved.streams, p.streams, N);
   if (!has_carry(p.streams.rule)) return;
   std::vector<float> coefficients(static_cast<size_t>(p.streams.coefficients()) * N);
   stream_coefficients(coefficients.data(), saved.streams, p.streams, N);
@@ -277,6 +271,18 @@ void PassStatistics::mixing(const BranchView& v, const BranchSaved& saved, const
   norm_forward(after.data(), saved.streams.norm, v.x, p.streams.norm, S * N, config().channels, true);
   norm(v.layer, v.name + ".streams.norm", distribution_of(v.x, after.size()),
        distribution_of(after.data(), after.size()));
+}
+
+// The norms of the gated residual.
+void PassStatistics::norms_of_streams(int layer, const std::string& name, const float* x, const StreamsSaved& saved,
+                                      const Streams& p, int N) {
+  const size_t n = static_cast<size_t>(N) * config().channels;
+  std::vector<float> after(n);  // again: it was not kept
+  for (size_t s = 0; s < p.norms.size(); ++s) {
+    norm_forward(after.data(), saved.norms[s], x + s * n, p.norms[s], N, config().channels, true);
+    norm(layer, name + "." + std::to_string(s) + ".stream_norm", distribution_of(x + s * n, n),
+         distribution_of(after.data(), n));
+  }
 }
 
 void PassStatistics::stream(int layer, const std::string& part, const float* y, const float* dy, size_t n) {
@@ -373,6 +379,7 @@ void PassStatistics::outside(const StackActivations& a, const float* y, const Ba
     norm(kOutside, "streams.first_norm", distribution_of(a.x, n), distribution_of(a.streams, n));
   if (p.second_norm.present())
     norm(kOutside, "streams.second_norm", distribution_of(y + n, n), distribution(n, difference(a.end.sum, 1, y)));
+  norms_of_streams(kOutside, "streams", y, a.end.read, p.read, N);
   if (!p.final_norm.present()) return;
   const Distribution after = a.end.rule == StreamRule::dual ? distribution(n, difference(a.end.h, 1, y))
                                                             : distribution_of(a.end.h, n);

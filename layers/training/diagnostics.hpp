@@ -93,6 +93,8 @@ class PassStatistics : public StepObserver {
   void router(int layer, const RouterSaved& saved, int N);
   void branch(const BranchView& view, const BranchSaved& saved, const Branch& p);
   void mixing(const BranchView& view, const BranchSaved& saved, const Branch& p);
+  void norms_of_streams(int layer, const std::string& name, const float* x, const StreamsSaved& saved,
+                        const Streams& p, int N);
   void stream(int layer, const std::string& part, const float* y, const float* dy, size_t n);
   void qk_norm(int layer, const std::string& name, const InPlaceNormSaved& saved, const Norm& p, int heads, int N);
   void attention(int layer, const std::string& name, const AttentionBranchSaved& saved, const AttentionBranch& p,
