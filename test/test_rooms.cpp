@@ -171,17 +171,20 @@ TEST_CASE("a statement of the product does one thing", "[rooms]") {
   CHECK(found == "");
 }
 
-TEST_CASE("code has at most 120 columns", "[rooms]") {
+TEST_CASE("code has at most 120 columns, and no line ends in a space", "[rooms]") {
   const pages::Tree tree = pages::read_tree();
   const auto begins_character = [](unsigned char c) { return c < 0x80 || c >= 0xC0; };  // in UTF-8
-  std::string wide;
+  std::string wide, spaced;
   for (const auto& [path, text] : tree.files) {
     if (!std::set<std::string>{".cpp", ".hpp", ".py", ".sh"}.contains(fs::path(path).extension())) continue;
     std::istringstream lines(text);
     int number = 1;
-    for (std::string line; std::getline(lines, line); ++number)
-      if (std::count_if(line.begin(), line.end(), begins_character) > 120)
-        wide += path + ":" + std::to_string(number) + " ";
+    for (std::string line; std::getline(lines, line); ++number) {
+      const std::string place = path + ":" + std::to_string(number) + " ";
+      if (std::count_if(line.begin(), line.end(), begins_character) > 120) wide += place;
+      if (line.ends_with(' ')) spaced += place;
+    }
   }
   CHECK(wide == "");
+  CHECK(spaced == "");
 }

@@ -500,7 +500,7 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
 
 TEST_CASE("patience ends a run that no longer improves, resumed or not", "[text]") {
   const Corpus f;
-  const std::string words = "train --data stories.txt --steps 400 --lr 0 --patience 3 --eval-every 4" 
+  const std::string words = "train --data stories.txt --steps 400 --lr 0 --patience 3 --eval-every 4"
                             " --layers 1 --heads 2 --channels 16 --context 32 --batch 2 --quiet --out ";
   const Outcome o = f.run(words + "r");
   INFO(o.err);

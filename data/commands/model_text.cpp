@@ -201,8 +201,7 @@ std::vector<Box> boxes_below(const Config& c, const Stack& stack) {
   std::vector<Box> boxes;
   add_factor(boxes, c, stack, stack.row.in_scale);
   if (stack.row.norm_in) boxes.push_back(box_of_norm(c, "norm_in"));
-  if (mixes(stack.row.streams)) 
-    boxes.push_back({"[ " + read_text(c, stack.row) + " ]", "a mixture of the streams"});
+  if (mixes(stack.row.streams)) boxes.push_back({"[ " + read_text(c, stack.row) + " ]", "a mixture of the streams"});
   if (stack.row.streams == StreamRule::siamese)
     boxes.push_back({"[ " + read_text(c, stack.row) + " ]", "z, the second stream"});
   if (is_attnres(stack.row.streams))

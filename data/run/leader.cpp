@@ -119,7 +119,7 @@ class Follower {
       case Order::stop: case Order::model: break;
       case Order::weights: return broadcast_weights(s);
       case Order::zero_state: return set_zero_state(s);
-      case Order::take_state: 
+      case Order::take_state:
         return scatter_state(group, s.shards, s.model.table, s.optimizer_state.get(), nullptr);
       case Order::give_state: return gather_state(group, s.shards, s.model.table, s.optimizer_state.get(), nullptr);
       case Order::step: return take_step(order);
