@@ -22,6 +22,23 @@ Branch declare(Layout& layout, const Config& config) {
   return branch;
 }
 
+// The floats that a declaration takes.
+template <class Declare>
+size_t floats_of(Declare declare) {
+  Layout layout;
+  declare(layout);
+  return layout.size();
+}
+size_t parameter_floats(const Config& config) {
+  return floats_of([&](Layout& layout) { declare(layout, config); });
+}
+size_t saved_floats(const Config& config, int rows) {
+  return floats_of([&](Layout& layout) { declare_saved(layout, config, kLayer, rows, C); });
+}
+size_t scratch_floats(const Config& config, int rows) {
+  return floats_of([&](Layout& layout) { declare_streams_scratch(layout, config, rows, true); });
+}
+
 struct Run {
   std::vector<float> y, dx, gradients;
   std::vector<TensorSpec> table;
@@ -34,8 +51,8 @@ Run run(const std::string& placement, double skip, int backwards = 1, int rows =
   config.skip_scale = skip, config.streams = 3, config.gated_residual_rank = 3;
   config = resolve(config);
   const int wide = stream_count(config) * rows * C;
-  std::vector<float> weights = random_floats(3000, 1, 1, .3f), gradients(3000), kept = garbage(20 * rows * (C + 16)),
-                     between = garbage(20 * rows * (C + 16));
+  std::vector<float> weights = random_floats(parameter_floats(config), 1, 1, .3f), gradients(weights.size()),
+                     kept = garbage(saved_floats(config, rows)), between = garbage(scratch_floats(config, rows));
   Layout on_weights(weights.data()), on_gradients(gradients.data()), layout(kept.data());
   const Branch p = declare(on_weights, config), g = declare(on_gradients, config);
   BranchSaved saved = declare_saved(layout, config, kLayer, rows, C);
@@ -124,7 +141,8 @@ TEST_CASE("a branch works in place", "[residual]") {
     Config config;
     config.placement = row.name, config.vocab_size = 1, config.channels = C, config.n_head = 1, config.streams = 3;
     config = resolve(config);
-    std::vector<float> weights = random_floats(3000, 1, 1, .3f), kept(10 * N * (C + 16)), between = kept, normed(N * C);
+    std::vector<float> weights = random_floats(parameter_floats(config), 1, 1, .3f), kept(saved_floats(config, N)),
+                       between(scratch_floats(config, N)), normed(N * C);
     Layout layout(weights.data()), kept_layout(kept.data());
     const Branch p = declare(layout, config);
     BranchSaved saved = declare_saved(kept_layout, config, kLayer, N, C);
