@@ -101,7 +101,7 @@ def losses(runs):
 
 
 def differences(part):
-    """{path: losses minus those of Pre-LN, seed by seed}."""
+    """{path: differences to the losses of Pre-LN, seed by seed}."""
     final = losses(tables_of(part)[1])
     return {path: final[path] - final[BASELINE] for path in final if path != BASELINE and BASELINE in final}
 
@@ -143,7 +143,7 @@ def picture():
             axis.plot([], [], "o", color=color, mfc=face, label=OPTIMIZERS[optimizer][0])
         axis.axvline(0, color="0.5", linewidth=1)
         axis.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5), title=title,
-                 xlabel="final loss minus that of Pre-LN")
+                 xlabel="difference to the final loss of Pre-LN")
         axis.legend(fontsize=8)
     return figure
 
