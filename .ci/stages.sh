@@ -71,10 +71,9 @@ sanitized+='~[coordinates]~*comparison*'  # last: a name ends at the next bracke
 # processor_has MACRO: does the compiler define it for this processor?
 processor_has() { ${CXX:-c++} -march=native -dM -E -x c++ /dev/null 2>/dev/null | grep " $1 " >/dev/null; }
 
-# avx2 and sse2 WORDS...: the tests as an x86 processor of this kind runs them, if this one has more. The words are
-# make's: SUITE=kernels. Without them, all tests run.
-avx2() { if processor_has __AVX512F__; then stage "AVX2 alone" make test-elsewhere ON=x86-64-v3 "$@"; fi; }
-sse2() { if processor_has __AVX2__; then stage "SSE2 alone" make test-elsewhere ON=x86-64 "$@"; fi; }
+# avx2 and sse2: all tests as an x86 processor of this kind runs them, if this one has more.
+avx2() { if processor_has __AVX512F__; then stage "AVX2 alone" make test-elsewhere ON=x86-64-v3; fi; }
+sse2() { if processor_has __AVX2__; then stage "SSE2 alone" make test-elsewhere ON=x86-64; fi; }
 
 # without_amx WORDS...: the tests as a processor with AVX-512 and bf16 runs them that has no AMX.
 without_amx() {

@@ -5,7 +5,7 @@ NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked
 SAME_EVERYWHERE := check config tensors textbook textbook_model
 TEST_FILES_layers := test/main.cpp \
   $(filter-out $(SAME_EVERYWHERE:%=test/test_%.cpp),$(shell grep -L '$(NEED_MORE)' test/*.cpp))
-# SUITE=kernels: the fast loops alone, which depend most on the processor. [long] tests take ten seconds or minutes if
+# SUITE=kernels: the fast loops alone, which depend most on the processor. [long] tests take many seconds or minutes if
 # they are emulated or run under the sanitizers.
 TEST_FILES_kernels := $(patsubst %,test/%.cpp,main check reference \
   $(addprefix test_,gemm gemm_tiles simd activation attention cross_entropy norm optimizer))
@@ -73,8 +73,8 @@ test: tests  ## run all tests, or some; ARGS='[norm]', SUITE=layers
 tests: $(TEST_PROGRAM) $(if $(SUITE),,$(PROGRAM))  ## build the tests
 
 # The tests are compiled once, for this processor and without sanitizers.
-asan: $(TESTS)  ## run the tests on a program with the address and undefined-behavior sanitizers
-	@$(MAKE) --no-print-directory test SANITIZE=1 TESTS_BUILT='$(TESTS)' ARGS='$(ARGS)'
+asan: $(TESTS)  ## run the tests on a program with the address and undefined-behavior sanitizers; ON=x86-64-v3
+	@$(MAKE) --no-print-directory test SANITIZE=1 $(if $(ON),MARCH='$(ON)') TESTS_BUILT='$(TESTS)' ARGS='$(ARGS)'
 
 test-elsewhere: $(TESTS)  ## run the tests as a lesser processor of this kind runs them; ON=x86-64
 	@$(MAKE) --no-print-directory test MARCH='$(ON)' TESTS_BUILT='$(TESTS)' ARGS='$(ARGS)'

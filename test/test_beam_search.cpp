@@ -111,7 +111,7 @@ TEST_CASE("sequences of a cache read a source each", "[generate][cross]") {
   }
 }
 
-TEST_CASE("enough beams find the best of all texts, and one beam none that is better", "[generate][cross]") {
+TEST_CASE("enough beams find the best of all texts, and one beam none that is better", "[generate][cross][long]") {
   const Model model = translator();
   for (const int seed : {1, 2, 3, 4, 5, 6}) {
     const std::vector<int> source = random_ints(5, seed, kV);

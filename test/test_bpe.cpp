@@ -223,7 +223,7 @@ TEST_CASE("pieces of a text have the words of the whole text", "[bpe]") {
   CHECK(cut_between_words(split, text, 100).size() > (split == Split::gpt2 ? 50u : 20u));
 }
 
-TEST_CASE("a megabyte without a space is encoded in seconds", "[bpe]") {
+TEST_CASE("a megabyte without a space is encoded in seconds", "[bpe][long]") {
   const Bpe bpe = train_bpe(reference("trained_on.txt"), 400);
   const Stopwatch clock;
   for (const std::string alphabet : {"a", "abcdefghijklmnopqrstuvwxyz", " ", "\xff"}) {

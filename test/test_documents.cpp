@@ -313,7 +313,7 @@ TEST_CASE("tokenize writes documents, and the mask of prompts next to them", "[d
 }
 
 TEST_CASE("JSON lines are known by their name or by two objects, and logs in a folder are learned as they are",
-          "[documents]") {
+          "[documents][long]") {
   const Folder f;
   const auto plan = [&](const std::string& data) {
     const Outcome o = f.run("train " + data + " --dry-run --context 8 --val-fraction 0");

@@ -114,7 +114,7 @@ TEST_CASE("patterns of ECMAScript choose what they say", "[tune]") {
   CHECK(count("embedding|_norm") == count("(embedding)|(_norm)"));
 }
 
-TEST_CASE("a pattern that takes too long is refused, wherever it comes from", "[tune][program]") {
+TEST_CASE("a pattern that takes too long is refused, wherever it comes from", "[tune][program][long]") {
   const Folder f;
   f.write("t.txt", std::string(3000, 'a') + "\n");
   const std::string deep = std::string(20000, '(') + "x" + std::string(20000, ')');
@@ -351,7 +351,7 @@ TEST_CASE("a run trains only what it was told to, and goes on so when resumed", 
                 "--train-only wheel matches no tensor");
 }
 
-TEST_CASE("--init-from warns of options that the user gave, not of those that the model has", "[tune]") {
+TEST_CASE("--init-from warns of options that the user gave, not of those that the model has", "[tune][long]") {
   const Corpus f;
   const std::string tune = "train stories.txt --init-from first --steps 1 --warmup 0 --dry-run --out tuned --quiet ";
   for (const char* model : {"", "--placement layerscale --layer-scale-init .2", "--norm dyt --dyt-alpha .7",

@@ -365,7 +365,7 @@ TEST_CASE("info verifies a checkpoint's checksum and refuses what is not a file"
 }
 
 TEST_CASE("sample and eval need memory for their text alone, and eval refuses a batch too large for the machine",
-          "[program][forged]") {
+          "[program][forged][long]") {
   const Folder f;
   f.write("text.txt", std::string(400, 'a') + "\n");
   REQUIRE(f.run("train --data text.txt --position rope --layers 1 --channels 16 --heads 2 --context 8 --steps 1 --out "

@@ -298,7 +298,8 @@ TEST_CASE("every placement and norm comes back with the same bits", "[formats][l
     }
 }
 
-TEST_CASE("no format holds a model with several residual streams, attention residuals or parts of nGPT", "[formats]") {
+TEST_CASE("no format holds a model with several residual streams, attention residuals or parts of nGPT",
+          "[formats][long]") {
   const Corpus f;
   for (const char* placement : {"hyper", "resi-dual", "siamese"}) {
     REQUIRE(f.run(std::string("train --data stories.txt --steps 1 --out r --force --placement ") + placement + kSmall)
@@ -319,7 +320,7 @@ TEST_CASE("no format holds a model with several residual streams, attention resi
   CHECK(f.run("export r --out x --to hf").status == 0);  // it changes training alone
 }
 
-TEST_CASE("formats other than Hugging Face refuse a bypass, scaled heads, GPAS and Admin", "[formats]") {
+TEST_CASE("formats other than Hugging Face refuse a bypass, scaled heads, GPAS and Admin", "[formats][long]") {
   const Corpus f;
   for (const std::string option :
        {"--placement b2t", "--placement normformer", "--placement gpas", "--placement admin", "--head-scale"}) {

@@ -36,7 +36,7 @@ std::vector<double> shares(const std::vector<float>& logits, const Sampling& sam
 
 }  // namespace
 
-TEST_CASE("logits with a cache are those of the full forward pass", "[generate]") {
+TEST_CASE("logits with a cache are those of the full forward pass", "[generate][long]") {
   const std::vector<int> tokens = random_ints(kContext, 1, V);
   for (const Form& form : forms())
     for (const bool llama : {false, true})

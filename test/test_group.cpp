@@ -328,7 +328,7 @@ TEST_CASE("a step's bits depend on the lanes, not on the ranks", "[lanes]") {
   }
 }
 
-TEST_CASE("a step of several ranks has the bits of one process with every optimizer", "[lanes]") {
+TEST_CASE("a step of several ranks has the bits of one process with every optimizer", "[lanes][long]") {
   Config wide = tiny();
   wide.vocab_size = 5000, wide.channels = 32;
   for (const Config& config : {tiny(), wide})

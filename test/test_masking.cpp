@@ -221,7 +221,7 @@ TEST_CASE("a masked token sees both sides, a causal one the left", "[masking]") 
   }
 }
 
-TEST_CASE("an encoder trains, resumes with the same bits, is measured, and fills masks", "[masking][program]") {
+TEST_CASE("an encoder trains, resumes with the same bits, is measured, and fills masks", "[masking][program][long]") {
   const Folder f;
   f.write("a.txt", numbered_lines(400));
   const std::string words = "train a.txt --preset bert --layers 1 --heads 2 --channels 16 --context 32 --batch 2 "

@@ -274,7 +274,7 @@ std::vector<float> trained(const Config& config) {
 
 }  // namespace
 
-TEST_CASE("with the sizes of the base model all parametrizations are the same to the bit", "[parametrization]") {
+TEST_CASE("with the sizes of the base model all parametrizations are the same to the bit", "[parametrization][long]") {
   for (const Placement& row : placements()) {
     INFO(row.name);
     Config c = small(Parametrization::sp);

@@ -282,7 +282,7 @@ TEST_CASE("parts of a text are cut where its tokens do not depend on the cut", "
   for (const char* short_text : {"", " ", "a ", "a  ", " a", "a b "}) check_parts(whole, short_text, 1);
 }
 
-TEST_CASE("pieces encode a megabyte without a space in seconds", "[pieces]") {
+TEST_CASE("pieces encode a megabyte without a space in seconds", "[pieces][long]") {
   const Pieces pieces = read_pieces(kFolder + "llama2.model");
   const Stopwatch clock;
   for (const std::vector<std::string>& parts :

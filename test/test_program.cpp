@@ -487,7 +487,7 @@ TEST_CASE("a loss that is no longer finite stops the run and names the tensor", 
   CHECK(contains(o.err, "block."));
 }
 
-TEST_CASE("a dry run of a large model predicts its time and runs nothing of it", "[program]") {
+TEST_CASE("a dry run of a large model predicts its time and runs nothing of it", "[program][long]") {
   const Corpus f;
   const std::string words = "train --data stories.txt --dry-run --layers 12 --channels 1024 --heads 16 ";
   if (const size_t peak = f.peak_of(words)) CHECK(peak < size_t{1} << 29);
