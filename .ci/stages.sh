@@ -65,7 +65,7 @@ ended() {
 
 # Under the sanitizers: parsing, files, training runs and each layer. The rest of the tests run the same code longer.
 sanitized='~[slow]~[long]~[nightly]~[recompute]~[pages]~[textbook]~[equivalence]~[huggingface]~[compare]'
-sanitized+='~[diagnostics]~[model]~[simd]~[cost]~[block]~[presets]~[sampling]~[end]~[resume]~[words]~[corpus]~[rooms]'
+sanitized+='~[diagnostics]~[model]~[cost]~[block]~[presets]~[sampling]~[end]~[resume]~[words]~[corpus]~[rooms]'
 sanitized+='~[coordinates]~*comparison*'  # last: a name ends at the next bracket only
 
 # processor_has MACRO: does the compiler define it for this processor?
