@@ -6,6 +6,7 @@ from statistics import mean, stdev
 
 from scipy import stats
 
+import scaling
 import series
 
 
@@ -61,8 +62,11 @@ HIGHER = "All others that finished are distinguishably higher."  # with Holm's c
 NAMED_AT_MOST = 4  # cells named in a headline; if there are more, their number
 
 
-def headline(comparison, cells):
-    """[sentence]: first the result, as far as the intervals and the tuning support it; then failures."""
+def headline(comparison, cells, groups=()):
+    """[sentence]: first the result, as far as the intervals and the tuning support it; then failures. If cells are
+    groups of sizes, the result is what their laws say."""
+    if groups:
+        return scaling.headline(groups, series.floor_of(comparison)) + trouble(cells)
     means = dict(zip(comparison.summary.cell, comparison.summary["mean"]))
     ranked = sorted((cell for cell in cells if known(means.get(cell.name))), key=lambda cell: means[cell.name])
     if ranked:
