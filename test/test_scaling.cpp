@@ -11,7 +11,6 @@
 #include "data/compare/tuning.hpp"
 #include "data/files/json.hpp"
 #include "data/options/command_line.hpp"
-#include "data/run_directory/metrics.hpp"
 #include "data/text/load_dataset.hpp"
 #include "layers/model/presets.hpp"
 #include "small_run.hpp"
@@ -21,15 +20,27 @@ namespace {
 // Sizes of 18,000 parameters and more.
 const std::string kScaled = " --context 32 --batch 4 --eval-batches 2 --documents file --threads 1 ";
 
+// The fields of a line, some of which are in quotes.
+std::vector<std::string> quoted_fields(const std::string& line) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') quoted = !quoted;
+    else if (c == ',' && !quoted) fields.emplace_back();
+    else fields.back() += c;
+  }
+  return fields;
+}
+
 // The rows of a table of a comparison, as {column: field}.
 std::vector<std::map<std::string, std::string>> rows_in(const Folder& f, const std::string& name) {
   std::istringstream file(f.read(name));
   std::string line;
   std::getline(file, line);
-  const std::vector<std::string> header = csv_fields(line);
+  const std::vector<std::string> header = quoted_fields(line);
   std::vector<std::map<std::string, std::string>> rows;
   while (std::getline(file, line)) {
-    const std::vector<std::string> fields = csv_fields(line);
+    const std::vector<std::string> fields = quoted_fields(line);
     for (size_t i = 0; i < header.size(); ++i) {
       if (i == 0) rows.emplace_back();
       rows.back()[header[i]] = fields.at(i);
@@ -107,11 +118,11 @@ TEST_CASE("train takes the steps of --tokens-per-parameter", "[scaling][program]
     CHECK(std::abs(tokens / wanted - 1) < .02);  // rows of documents are not full
     CHECK(rows.size() * 4 * 32 * (documents == "file" ? 1 : .9) <= tokens + 1);
   }
-  check_refused(f, words + "1 --steps 9", "--steps and --tokens-per-parameter both say how long to train: leave one out");
-  check_refused(f, words + "0", "--tokens-per-parameter is 0");
+  check_refused(f, words + "1 --steps 9", "--tokens-per-parameter both say how long to train: leave one out");
+  check_refused(f, words + "0", "--tokens-per-parameter 0 is outside the range");
 }
 
-TEST_CASE("all cells of a size train on the tokens of their size, and the bill is what they take", "[scaling][program]") {
+TEST_CASE("all cells of a size train on equally many tokens, and the bill is what they take", "[scaling][program]") {
   const Corpus f;
   const std::string words = "compare --data stories.txt --grid placement=pre,sandwich size=d1,d1.5,d2 seed=1,2 "
                             "--tokens-per-parameter 0.1 --jobs 2 --out x" + kScaled;
@@ -149,9 +160,10 @@ TEST_CASE("all cells of a size train on the tokens of their size, and the bill i
 
 TEST_CASE("--flops chooses the nearest size for each budget", "[scaling][program]") {
   const Corpus f;
-  const std::string words = "compare --data stories.txt --grid placement=pre + placement=post norm=rmsnorm --out x" +
-                            kScaled + "--tokens-per-parameter 2 --flops ";
-  const auto all = plan_of(f, "compare --data stories.txt --grid size=d1,d1.5,d2,d2.5 --tokens-per-parameter 2" + kScaled);
+  const std::string unions = "compare --data stories.txt --grid placement=pre + placement=post norm=rmsnorm --out x" +
+                             kScaled, words = unions + "--tokens-per-parameter 2 --flops ";
+  const auto all = plan_of(f, "compare --data stories.txt --grid size=d1,d1.5,d2,d2.5 --tokens-per-parameter 2" +
+                                  kScaled);
   std::vector<double> cost;
   for (const auto& model : all["models"]) cost.push_back(model["flops"]);
   CHECK(std::ranges::is_sorted(cost));
@@ -165,14 +177,14 @@ TEST_CASE("--flops chooses the nearest size for each budget", "[scaling][program
   check_refused(f, words + text(cost[0] / 3), ": the smallest size, d1, takes ");
   check_refused(f, words + "1e29", ": the largest size, d64, takes ");
   check_refused(f, words + "some", "--flops some is not a number");
-  check_refused(f, words + "1e9 --steps 9", "--steps and --tokens-per-parameter both say how long to train");
+  check_refused(f, words + "1e9 --steps 9", "--tokens-per-parameter and --steps both say how long to train");
   check_refused(f, words + "1e9 --grid size=d1,d2", "leave --grid size out");
   check_refused(f, words + "1e9 --size d2", "leave --size out");
   check_refused(f, "compare --data stories.txt --flops 1e9 --steps 9", "leave --steps out");
   check_refused(f, "compare --flops 1e9", "--data is missing");
   // comparison.toml holds the sizes, so that nothing is chosen twice.
-  f.must(words + text(cost[0]) + " --tokens-per-parameter 0.1 --flops " + text(cost[0] / 20));
-  CHECK(contains(f.read("x/comparison.toml"), "\"size=d1\", \"+\", \"placement=post\", \"norm=rmsnorm\", \"size=d1\"]"));
+  f.must(unions + "--tokens-per-parameter 0.1 --flops " + text(cost[0] / 20));
+  CHECK(contains(f.read("x/comparison.toml"), R"("size=d1", "+", "placement=post", "norm=rmsnorm", "size=d1"])"));
   CHECK_FALSE(contains(f.read("x/comparison.toml"), "flops"));
   CHECK(f.run("compare --out x --resume").status == 0);
   const auto chinchilla = plan_of(f, "compare --data stories.txt --flops " + text(10 * cost[0]) + kScaled);
@@ -182,8 +194,8 @@ TEST_CASE("--flops chooses the nearest size for each budget", "[scaling][program
 
 TEST_CASE("--tune-size tunes at one size, and others take its values", "[scaling][program]") {
   const Corpus f;
-  const std::string words = "compare --data stories.txt --grid placement=pre,post size=d1,d2 seed=1 --tune lr=1e-4,1e-2 "
-                            "--tune-runs 2 --tune-size d1 --tokens-per-parameter 0.05" + kScaled;
+  const std::string words = "compare --data stories.txt --grid placement=pre,post size=d1,d2 seed=1 "
+                            "--tune lr=1e-4,1e-2 --tune-runs 2 --tune-size d1 --tokens-per-parameter 0.05" + kScaled;
   const auto plan = plan_of(f, words);
   CHECK(plan["runs"] == 2 * 2 + 4);
   CHECK(plan["most_runs"] == 2 * 2 + 4);

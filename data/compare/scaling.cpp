@@ -100,12 +100,10 @@ std::string sizes_for(const std::vector<double>& budgets, const std::vector<Size
 void check_flops(const Command& command) {
   if (command.train.data.empty()) throw std::invalid_argument("--data is missing: name the text to train on");
   const Grid grid = parse_grid(command.compare.grid);
-  for (const char* key : {"size", "steps", "init-from", "preset"}) {
-    const bool chosen = command.said(key) && key != std::string("preset");
-    if (chosen || grid.has(key))
-      throw std::invalid_argument(std::string("--flops chooses sizes and steps of new models of one preset: leave ") +
-                                  (chosen ? "--" : "--grid ") + key + " out");
-  }
+  for (const char* key : {"size", "steps", "init-from"})
+    if (command.said(key) || grid.has(key))
+      throw std::invalid_argument(std::string("--flops chooses sizes and steps of new models: leave ") +
+                                  (command.said(key) ? "--" : "--grid ") + key + " out");
 }
 
 void replace_given(Command& command, const Given& given) {

@@ -4,8 +4,8 @@
 #include "summary.hpp"
 
 // Replaces --flops by sizes in --grid, the nearest to each budget, and by --tokens-per-parameter. Reads the text,
-// because the vocabulary is part of the costs. Throws std::invalid_argument if a budget is below or above all sizes, or if two
-// have the same size.
+// because the vocabulary is part of the costs. Throws std::invalid_argument if a budget is below or above all sizes, or
+// if two have the same size.
 Command with_sizes(const Command& command);
 
 // With --tokens-per-parameter, fills Comparison::tokens and sets the steps of the planned runs. All cells of a size

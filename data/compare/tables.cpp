@@ -115,9 +115,9 @@ Fields if_pairs(const Comparison& c, const Fields& columns) {
 void write_runs(const Comparison& c) {
   const Fields columns =
       run_columns(c) + split("state stopped_at first_tensor initial_loss final_val best_val best_step final_train "
-                             "steps tokens flops seconds tokens_per_second loss_spikes grad_spikes clipped steps_to_target "
-                             "seconds_to_target parameters unigram floor date version compiler simd directory "
-                             "command") +
+                             "steps tokens flops seconds tokens_per_second loss_spikes grad_spikes clipped "
+                             "steps_to_target seconds_to_target parameters unigram floor date version compiler simd "
+                             "directory command") +
       if_pairs(c, {"pairs"});
   write_csv(c.out() + "/runs.csv", columns, [&](const auto& write) {
     for (const CellRun& run : c.runs) {

@@ -108,7 +108,7 @@ void describe_model(TrainTable& t) {
   t.group("Model");
   const Traits traits = {.common = true, .model = true};
   t.named("preset", &TrainOptions::preset, preset_names(), "model family", traits);
-  t.text("size", &TrainOptions::size, "NAME", "model size of the preset: nano, 124M, ..., or by depth: d6", traits);
+  t.text("size", &TrainOptions::size, "NAME", "size of the preset: nano, 124M, ..., d6 (by depth)", traits);
   add_fields(t, true);
 }
 

@@ -153,9 +153,9 @@ def scaling_plot(groups, scale, floor):
         found = group.laws.get(("flops", bool(floor))) or group.laws.get(("flops", False))
         if found:
             x = np.geomspace(flops.min() / 1.3, flops.max() * 1.3, 60)
-            figure.add_trace(go.Scatter(x=rounded(x), y=rounded(found.law.at(x) - below), mode="lines", showlegend=False,
-                                        line={"width": 2, "dash": group.style.dash}, hoverinfo="skip",
-                                        meta={"cell": group.cells[0], "role": "law"}))
+            figure.add_trace(go.Scatter(
+                x=rounded(x), y=rounded(found.law.at(x) - below), mode="lines", showlegend=False, hoverinfo="skip",
+                line={"width": 2, "dash": group.style.dash}, meta={"cell": group.cells[0], "role": "law"}))
         losses = [list(losses.values()) for losses in group.points.losses]
         mean = group.points["mean"] - below
         figure.add_trace(go.Scatter(
@@ -163,10 +163,10 @@ def scaling_plot(groups, scale, floor):
             marker={"symbol": group.style.marker, "size": 9},
             error_y={"array": rounded([max(of) - np.mean(of) for of in losses]), "symmetric": False, "thickness": 1.5,
                      "arrayminus": rounded([np.mean(of) - min(of) for of in losses]), "width": 4},
-            customdata=list(zip(group.points["size"], rounded(group.points.parameters), rounded(group.points["mean"]))),
+            customdata=list(zip(group.points["size"], map(int, group.points.parameters), group.points["mean"])),
             meta={"cell": group.cells[0], "role": "size", "label": label},
-            hovertemplate=f"<b>{label}</b>, size %{{customdata[0]}}<br>%{{customdata[1]:,}} parameters, %{{x:.3g}} FLOPs"
-            "<br>loss %{customdata[2]:.4f}<extra></extra>"))
+            hovertemplate=f"<b>{label}</b>, size %{{customdata[0]}}<br>%{{customdata[1]:,}} parameters, "
+            "%{x:.3g} FLOPs<br>loss %{customdata[2]:.4f}<extra></extra>"))
     if not figure.data:
         return None
     values = [y for trace in figure.data for y in trace.y if y and y > 0]

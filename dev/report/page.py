@@ -162,11 +162,11 @@ def table_section(comparison, cells):
                            note)
 
 
-SCALING_WORDS = """Each point is the mean final loss of a size over its seeds, with the range of the seeds. Lines are laws
-E + A·x^−α, fitted by least squares on log L (Hoffmann et al. 2022, arXiv 2203.15556); in the table, x is the number of
-parameters. Ranges in brackets are 95 % bootstrap intervals over the seeds: they do not say whether the law holds beyond
-these sizes. Compute is compared at the loss that the baseline's law has at its largest size. The FLOPs of tuning do not
-count."""
+SCALING_WORDS = """Each point is the mean final loss of a size over its seeds, with the range of the seeds. Lines are
+laws E + A·x^−α, fitted by least squares on log L (Hoffmann et al. 2022, arXiv 2203.15556). In the table, x is the number
+of parameters. Ranges in brackets are 95 % bootstrap intervals over the seeds: they do not say whether the law holds
+beyond these sizes. Compute is compared at the loss that the baseline's law has at its largest size. The FLOPs of tuning
+do not count."""
 
 
 def scaling_section(groups, floor):

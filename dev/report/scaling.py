@@ -1,9 +1,9 @@
 """Scaling laws of a comparison whose grid has sizes: L(x) = E + A·x^-alpha, for x = parameters and x = FLOPs.
 
-E is the entropy of the text. That of a generated text is known (its floor), so E is fixed to it. E is fitted, too, which
-is all that a real text allows. Fits are least squares on log L, as in Hoffmann et al. 2022 (arXiv 2203.15556, eq. 3)
-without its Huber loss. Intervals are from a bootstrap over the seeds of each size: they have the noise of seeds, and not
-the error of the law itself.
+E is the entropy of the text. That of a generated text is known (its floor), so E is fixed to it. E is fitted, too,
+which is all that a real text allows. Fits are least squares on log L, as in Hoffmann et al. 2022 (arXiv 2203.15556, eq.
+3) but for their Huber loss. Intervals come from a bootstrap over the seeds of each size: they have the noise of the
+seeds, but not the error of the law itself.
 """
 
 from dataclasses import dataclass, field
@@ -152,8 +152,9 @@ def solve(log_x, log_loss, guess, floor):
 
 
 def resampled_means(groups, draws):
-    """For each group the means of its sizes, over seeds drawn with replacement. Groups share the draws of a size, because
-    their runs of a seed are pairs. Deviations are scaled by √(n/(n-1)), as a sample of n varies too little by that."""
+    """For each group the means of its sizes, over seeds drawn with replacement. Groups share the draws of a size,
+    because runs with the same seed are pairs. Deviations are scaled by √(n/(n-1)): a sample of n varies less by that.
+    """
     chosen, result = {}, []
     for group in groups:
         means = []
@@ -259,8 +260,8 @@ def headline(groups, floor):
         group = next(group for group in groups if group.laws)
         law = group.laws["parameters", bool(floor) and ("parameters", True) in group.laws]
         what = "The loss above the floor" if floor else "The loss above the fitted entropy"
-        return [f"{what} falls as parameters^−{law.law.alpha:.2f}{range_text(law.intervals.get('alpha'), '{:.2f}'.format)}"
-                f" over {len(group.points)} sizes."]
+        bounds = range_text(law.intervals.get("alpha"), "{:.2f}".format)
+        return [f"{what} falls as parameters^−{law.law.alpha:.2f}{bounds} over {len(group.points)} sizes."]
     said = []
     for group in sorted(judged, key=lambda group: -group.saving.share):
         saved = group.saving

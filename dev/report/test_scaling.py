@@ -94,7 +94,8 @@ class Scaling(Scratch):
         pre.saving, post.saving = scaling.saving(pre, post, True), None
         self.assertAlmostEqual(pre.saving.share, 1 - (A / more) ** (2 / alpha), delta=0.05)
         self.assertFalse(pre.saving.beyond)
-        self.assertRegex(scaling.headline([pre, post], floor)[0], r"^pre saves 8\d % \(\d+ to \d+\) of the compute for ")
+        self.assertRegex(scaling.headline([pre, post], floor)[0],
+                         r"^pre saves 8\d % \(\d+ to \d+\) of the compute for ")
         self.assertEqual(scaling.saving_text(scaling.Saving(1, -0.12, (-0.15, 0.02), False)),
                          "needs 12 % (−2 to 15) more compute")
 
@@ -108,8 +109,8 @@ class Scaling(Scratch):
 
     def test_too_few_sizes(self):
         groups, floor = groups_in(self.scratch / "two_sizes")
-        self.assertEqual(scaling.missing(groups, floor), "A law of a text whose entropy is known needs at least 3 sizes "
-                         "whose runs all finished; there are 2.")
+        self.assertEqual(scaling.missing(groups, floor), "A law of a text whose entropy is known needs at least 3 "
+                         "sizes whose runs all finished; there are 2.")
         self.assertEqual([group.laws for group in groups], [{}, {}])
         self.assertEqual(scaling.rows_of(groups), [])
         groups, floor = groups_in(self.scratch / "three_sizes")
