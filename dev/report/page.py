@@ -163,10 +163,11 @@ def table_section(comparison, cells):
 
 
 SCALING_WORDS = """Each point is the mean final loss of a size over its seeds, with the range of the seeds. Lines are
-laws E + A·x^−α, fitted by least squares on log L (Hoffmann et al. 2022, arXiv 2203.15556). In the table, x is the number
-of parameters. Ranges in brackets are 95 % bootstrap intervals over the seeds: they do not say whether the law holds
-beyond these sizes. Compute is compared at the loss that the baseline's law has at its largest size. The FLOPs of tuning
-do not count."""
+laws E + A·x^−α, fitted by least squares on log L (Hoffmann et al. 2022, arXiv 2203.15556). In the table, x counts the
+parameters. Ranges in brackets are 95 % bootstrap intervals over the seeds: they do not say whether the law holds
+beyond these sizes. "Off the law" is the largest distance of a loss from it, as a share of the loss above E; beyond 10 %
+there is no law to compare. Compute is compared at the loss that the baseline's law has at its largest size. The FLOPs
+of tuning do not count."""
 
 
 def scaling_section(groups, floor):

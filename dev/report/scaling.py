@@ -17,6 +17,7 @@ import style
 
 FEWEST = {True: 3, False: 4}  # sizes that a fit needs: with E fixed, and with E fitted
 RESAMPLES = 400
+FAR = 0.1  # share of a loss above E: losses that are farther off follow no law
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Law:
 @dataclass
 class Fit:
     law: Law
+    miss: float  # the largest |loss - law| as a share of law - E
     intervals: dict  # E, A, alpha: (low, high); {} with fewer than two seeds
     resampled: list  # laws of the bootstrap
 
@@ -186,7 +188,7 @@ def add_laws(groups, floor):
             for x in ("parameters", "flops"):
                 law = fit(group.points[x], group.points["mean"], floor if fixed else None)
                 if law:
-                    group.laws[x, fixed] = with_intervals(group.points[x], law, floor if fixed else None,
+                    group.laws[x, fixed] = with_intervals(group.points, x, law, floor if fixed else None,
                                                           [means[number] for means in repeats])
     baseline = next((group for group in groups if group.baseline), None)
     for group in groups:
@@ -194,18 +196,19 @@ def add_laws(groups, floor):
             group.saving = saving(group, baseline, bool(floor))
 
 
-def with_intervals(x, law, floor, repeats):
-    laws = [fit(x, means, floor, law) for means in repeats]
-    found = [law for law in laws if law]
-    if not found or len(found) < len(laws):  # some seeds are below the floor: the interval would leave them out
-        return Fit(law, {}, [])
-    return Fit(law, {name: interval([getattr(one, name) for one in laws]) for name in ("E", "A", "alpha")}, laws)
+def with_intervals(points, x, law, floor, repeats):
+    expected = law.at(points[x])
+    miss = float((np.abs(points["mean"] - expected) / (expected - law.E)).max())
+    laws = [fit(points[x], means, floor, law) for means in repeats]
+    if not laws or None in laws:  # some seeds are below the floor: the interval would leave them out
+        return Fit(law, miss, {}, [])
+    return Fit(law, miss, {name: interval([getattr(one, name) for one in laws]) for name in ("E", "A", "alpha")}, laws)
 
 
 def saving(group, baseline, fixed):
-    """Saving of a group; None without laws."""
+    """Saving of a group; None without laws that the losses follow."""
     ours, theirs = group.laws.get(("flops", fixed)), baseline.laws.get(("flops", fixed))
-    if not ours or not theirs:
+    if not ours or not theirs or max(ours.miss, theirs.miss) > FAR:
         return None
     compute = baseline.points.flops.iloc[-1]
 
@@ -233,6 +236,12 @@ def missing(groups, floor):
         (f"are {most}." if most != 1 else "is 1.")
 
 
+def far_off(groups, floor):
+    """[group]: those whose losses follow no law of FLOPs, although there are enough sizes."""
+    laws = [(group, group.laws.get(("flops", bool(floor)))) for group in groups]
+    return [group for group, found in laws if found and found.miss > FAR]
+
+
 def range_text(bounds, form):
     return f" ({form(bounds[0])} to {form(bounds[1])})" if bounds else ""
 
@@ -256,6 +265,11 @@ def headline(groups, floor):
         return [reason]
     baseline = next((group for group in groups if group.baseline), None)
     judged = [group for group in groups if group.saving]
+    if far := far_off(groups, floor):
+        miss = max(group.laws["flops", bool(floor)].miss for group in far)
+        names = ", ".join(group.label for group in far)
+        return [f"The losses of {names} follow no law: they are up to {100 * miss:.0f} % of the loss above E off it.",
+                "Train longer, or leave the smallest sizes out."]
     if not baseline or not judged:
         group = next(group for group in groups if group.laws)
         law = group.laws["parameters", bool(floor) and ("parameters", True) in group.laws]
@@ -278,7 +292,8 @@ def rows_of(groups):
     rows = []
     for group in groups:
         for (x, fixed), found in group.laws.items():
-            row = {"cells": group.label, "sizes": len(group.points), "x": x, "E is": "floor" if fixed else "fitted"}
+            row = {"cells": group.label, "sizes": len(group.points), "x": x, "E is": "floor" if fixed else "fitted",
+                   "miss": found.miss}
             for name in ("E", "A", "alpha"):
                 low, high = found.intervals.get(name, ("", ""))
                 row |= {name: getattr(found.law, name), f"{name}_low": low, f"{name}_high": high}
@@ -302,10 +317,13 @@ def table(groups):
         fixed, fitted = (group.laws.get(("parameters", kind)) for kind in (True, False))
         saved = group.saving
         compute = saving_text(saved) + (" *" if saved.beyond else "") if saved else ""
-        rows.append([group.label, str(len(group.points)), "baseline" if group.baseline else compute,
+        miss = max(found.miss for (x, _), found in group.laws.items() if x == "parameters")
+        rows.append([group.label, str(len(group.points)), "baseline" if group.baseline else compute or "no law",
+                     f"{100 * miss:.0f} %",
                      text(fixed, "alpha", "{:.3f}".format), text(fixed, "A", "{:.3g}".format),
                      text(fitted, "E", "{:.4f}".format), text(fitted, "alpha", "{:.3f}".format),
                      text(fitted, "A", "{:.3g}".format)])
-    headings = ["cells", "sizes", "at equal loss", "α (E: floor)", "A (E: floor)", "E", "α (E fitted)", "A (E fitted)"]
+    headings = ["cells", "sizes", "at equal loss", "off the law", "α (E: floor)", "A (E: floor)", "E", "α (E fitted)",
+                "A (E fitted)"]
     used = [i for i in range(len(headings)) if i < 2 or any(row[i] for row in rows)]
     return [headings[i] for i in used], [[row[i] for i in used] for row in rows]

@@ -27,6 +27,14 @@ def real_text(out):
     fixtures.scaling(out, floor=False)
 
 
+def bent(out):
+    """The largest size of a placement has half the loss that its law says."""
+    fixtures.scaling(out)
+    rewrite(out / "runs.csv", lambda rows: [
+        {**row, "final_val": fixtures.FLOOR + (float(row["final_val"]) - fixtures.FLOOR) / 2}
+        if row["cell"] == "placement=post,size=d5" else row for row in rows])
+
+
 def one_seed(out):
     fixtures.scaling(out, seeds=1)
 
@@ -60,7 +68,7 @@ class Fits(unittest.TestCase):
 
 
 class Scaling(Scratch):
-    make = {make.__name__: make for make in (fixtures.scaling, three_sizes, two_sizes, real_text, one_seed)}
+    make = {make.__name__: make for make in (fixtures.scaling, three_sizes, two_sizes, real_text, one_seed, bent)}
 
     def covers(self, bounds, value):
         self.assertLess(bounds[0], value)
@@ -98,6 +106,15 @@ class Scaling(Scratch):
                          r"^pre saves 8\d % \(\d+ to \d+\) of the compute for ")
         self.assertEqual(scaling.saving_text(scaling.Saving(1, -0.12, (-0.15, 0.02), False)),
                          "needs 12 % (−2 to 15) more compute")
+
+    def test_losses_that_follow_no_law_save_nothing(self):
+        (pre, post), floor = groups_in(self.scratch / "bent")
+        self.assertLess(pre.laws["flops", True].miss, 0.05)
+        self.assertGreater(post.laws["flops", True].miss, 0.2)
+        self.assertIsNone(post.saving)
+        self.assertRegex(scaling.headline([pre, post], floor)[0],
+                         r"^The losses of post follow no law: they are up to \d\d % of the loss above E off it")
+        self.assertEqual([row[2] for row in scaling.table([pre, post])[1]], ["baseline", "no law"])
 
     def test_pairs_of_seeds_are_drawn_together(self):
         groups, _ = groups_in(self.scratch / "scaling")
