@@ -124,7 +124,7 @@ TEST_CASE("train takes the steps of --tokens-per-parameter", "[scaling][program]
 
 TEST_CASE("all cells of a size train on equally many tokens, and the bill is what they take", "[scaling][program]") {
   const Corpus f;
-  const std::string words = "compare --data stories.txt --grid placement=pre,sandwich size=d1,d1.5,d2 seed=1,2 "
+  const std::string words = "compare --data stories.txt --grid tied=true,false size=d1,d1.5,d2 seed=1,2 "
                             "--tokens-per-parameter 0.1 --jobs 2 --out x" + kScaled;
   const auto plan = plan_of(f, words);
   const std::vector<std::string> cells = cells_of(plan);
@@ -143,14 +143,14 @@ TEST_CASE("all cells of a size train on equally many tokens, and the bill is wha
     CHECK(std::stod(run.at("tokens")) == model["tokens"].get<double>());
     const auto [same, is_new] = steps.emplace(run.at("size"), std::stod(run.at("steps")));
     CHECK(same->second == std::stod(run.at("steps")));
-    if (run.at("placement") == "pre")
+    if (run.at("tied") == "true")  // a matrix more changes the parameters, not the tokens of a size
       CHECK(std::abs(std::stod(run.at("tokens")) / std::stod(run.at("parameters")) - .1) < .002);
     flops += std::stod(run.at("flops"));
   }
   CHECK(steps.size() == 3);
   CHECK(plan["flops"].get<double>() == Approx(flops).epsilon(1e-9));
   for (const auto& row : rows_in(f, "x/summary.csv"))
-    CHECK((row.at("verdict") == "baseline") == (row.at("placement") == "pre"));
+    CHECK((row.at("verdict") == "baseline") == (row.at("tied") == "true"));
   CHECK(f.run("compare --out x --resume").status == 0);
   check_refused(f, "compare --out x --resume --tokens-per-parameter 0.2", "holds another run: --steps is ");
   const std::string shown = f.run("compare --out x --resume --dry-run").out;
