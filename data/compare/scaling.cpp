@@ -138,7 +138,7 @@ void set_lengths(Comparison& c) {
   for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
     std::vector<GridKey> keys;
     for (const GridKey& key : c.grid.cells[cell].keys)
-      if (key.first == "preset" || key.first == "size") keys.push_back(key);
+      if (key.first == "preset" || key.first == "size" || key.first == "init-from") keys.push_back(key);
     if (per_parameter > 0) {
       CheckpointHeader from;
       TrainOptions base = options_on_checkpoint(c.words, keys, from);
