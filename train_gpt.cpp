@@ -188,6 +188,9 @@ void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
   if (t.options().steps != planned) write_config(t);
   if (!outcome.finished) return print_stopped(t, outcome.step, saved);
   if (!saved) throw Diverged{outcome.step, "loss", "", true};
+  TrainOptions done = t.options();
+  done.steps = outcome.step;
+  outcome.flops = operations_of_run(done);
   outcome.measured = measure_end(t, metrics, progress, outcome) && measure_pairs(t, outcome);
 }
 

@@ -151,3 +151,31 @@ TEST_CASE("a misspelled preset suggests the nearest", "[presets]") {
   CHECK(complaint("gtp-neox", "nano").find("unknown preset 'gtp-neox': did you mean 'gpt-neox'?") == 0);
   CHECK(complaint("gpt2", "125M").find("unknown size of preset gpt2 '125M': did you mean '124M'?") == 0);
 }
+
+TEST_CASE("sizes by depth scale the nano of a family", "[presets][scaling]") {
+  const auto numbers = [](const Config& c) { return std::vector{c.n_layer, c.channels, c.n_head, c.head_dim}; };
+  CHECK(numbers(resolved(preset_config("gpt2", "d1"))) == std::vector{1, 32, 1, 32});
+  CHECK(numbers(resolved(preset_config("gpt2", "d2.5"))) == std::vector{3, 80, 2, 40});
+  CHECK(numbers(resolved(preset_config("gpt2", "d3.5"))) == std::vector{4, 112, 4, 28});
+  CHECK(numbers(resolved(preset_config("gpt2", "d12"))) == std::vector{12, 384, 12, 32});
+  CHECK(preset_config("qwen3", "d8").kv_heads == 4);
+  CHECK(preset_config("qwen3", "d5").kv_heads == 1);  // two do not divide five
+  CHECK(preset_config("falcon-7b", "d8").kv_heads == 1);
+  CHECK(preset_config("ngpt", "d6").hidden == 4 * 192);
+  CHECK(preset_config("t5", "d3").encoder_layers == 3);
+  CHECK(preset_config("opt-350m", "d6").embedding_channels == 96);
+  CHECK(sizes_by_depth().size() == 127);
+  for (const std::string& name : preset_names()) {
+    size_t before = 0;
+    for (const char* size : {"d1", "d1.5", "d2", "d2.5", "d3", "d3.5", "d4", "d5", "d5.5", "d8"}) {
+      INFO(name << " " << size);
+      const size_t parameters = parameters_of(preset_config(name, size));
+      CHECK(parameters > before);
+      before = parameters;
+    }
+    if (preset_config(name, "nano").encoder_layers == 0)
+      CHECK(parameters_of(preset_config(name, "d4")) == parameters_of(preset_config(name, "nano")));
+  }
+  for (const char* size : {"d", "d0", "d0.5", "d3.2", "d65", "d4x", "D4", "d+4", "d04", "d4."})
+    CHECK(contains(complaint("gpt2", size), "one of nano 124M 355M 774M 1558M d1...d64"));
+}

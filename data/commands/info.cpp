@@ -173,7 +173,7 @@ void print_trained(const Trained& trained) {
 // Prints the model's sources, drawing and tensors, and the memory that it needs.
 void print_model(const TrainOptions& options, const std::string& name, const std::vector<TensorSpec>& table) {
   const Config& c = options.config;
-  const Preset& preset = preset_row(options.preset, options.size);
+  const Preset preset = preset_row(options.preset, options.size);
   const MemoryNeed need = memory_of_training(c, options.batch, table, state_floats(table), scratch_floats(table));
   std::printf("%s\npreset %s: %s\n", name.c_str(), preset.name, preset.source);
   if (*preset.missing) std::printf("not implemented of %s: %s\n", preset.name, preset.missing);

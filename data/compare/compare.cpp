@@ -1,5 +1,7 @@
 #include "compare.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "data/files/files.hpp"
@@ -33,13 +35,23 @@ void train_all(Comparison& c) {
 }
 
 // Returns the comparison with only the cells of the shard. Tuning compares the runs of a cell, so one process trains
-// them all.
+// them all, and those of the cells that take its values.
 Comparison cells_of_shard(const Comparison& c) {
+  const std::vector<size_t> tuned = tuned_cells(c);
+  const size_t points = c.tuning.combinations().size();
   Comparison part = c;
   part.shard = {};
   part.grid.cells.clear();
-  for (size_t cell = c.shard.index; cell < c.grid.cells.size(); cell += c.shard.count)
+  part.planned.clear();
+  part.tokens.clear();
+  for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
+    const auto number = static_cast<size_t>(std::ranges::find(tuned, c.tuned_by(cell)) - tuned.begin());
+    if (number % c.shard.count != c.shard.index) continue;
     part.grid.cells.push_back(c.grid.cells[cell]);
+    const auto first = c.planned.begin() + static_cast<std::ptrdiff_t>(cell * points);
+    part.planned.insert(part.planned.end(), first, first + static_cast<std::ptrdiff_t>(points));
+    if (!c.tokens.empty()) part.tokens.push_back(c.tokens[cell]);
+  }
   part.cells.resize(part.grid.cells.size());
   return part;
 }
@@ -68,26 +80,68 @@ bool train_shard(Comparison& c) {
   }
 }
 
+struct PlannedModel {
+  Config config;
+  double parameters, tokens, epochs;
+  int64_t steps;
+  double flops, seconds;
+};
+
+// What a run of each cell trains.
+std::vector<PlannedModel> models_of(const Comparison& c, const Forecast& f) {
+  std::vector<PlannedModel> models;
+  const size_t points = c.tuning.combinations().size();
+  for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
+    const TrainOptions o = in_force(c.planned[cell * points]);
+    const double tokens = static_cast<double>(o.steps) * o.batch * o.accumulate * o.config.context * c.text.targets;
+    const double train = o.data_limit > 0 ? static_cast<double>(o.data_limit) : c.text.train;
+    models.push_back({o.config, static_cast<double>(count_parameters(o.config)), tokens, tokens / train, o.steps,
+                      f.run_flops[cell], f.run_seconds[cell]});
+  }
+  return models;
+}
+
+// Prints what each cell trains, if cells differ in that.
+void print_cells(const Comparison& c, const Forecast& f) {
+  std::vector<std::vector<std::string>> rows = {
+      {"  cell", "layers", "channels", "parameters", "tokens", "epochs", "steps", "FLOPs", "time of a run"}};
+  for (size_t cell = 0; const PlannedModel& m : models_of(c, f))
+    rows.push_back({"  " + c.grid.cells[cell++].name, std::to_string(m.config.n_layer),
+                    std::to_string(m.config.channels), format_count(m.parameters), format_count(m.tokens),
+                    format("%.2g", m.epochs), format_count(static_cast<double>(m.steps)), format("%.3g", m.flops),
+                    std::isnan(m.seconds) ? "" : format_seconds(m.seconds)});
+  std::printf("%s", c.tokens.empty() ? "" : aligned(rows, 1).c_str());
+  for (const GridCell& cell : c.grid.cells)
+    if (c.tokens.empty()) std::printf("  %s\n", cell.name.c_str());
+}
+
 std::string plan_json(const Comparison& c, const Forecast& f) {
-  nlohmann::ordered_json cells = nlohmann::ordered_json::array();
+  nlohmann::ordered_json cells = nlohmann::ordered_json::array(), models = cells;
   for (const GridCell& cell : c.grid.cells) cells.push_back(cell.name);
+  for (const PlannedModel& m : models_of(c, f))
+    models.push_back({{"layers", m.config.n_layer}, {"channels", m.config.channels}, {"parameters", m.parameters},
+                      {"tokens", m.tokens}, {"epochs", m.epochs}, {"steps", m.steps}, {"flops", m.flops},
+                      {"seconds", m.seconds}});
   return to_ascii({{"event", "plan"}, {"directory", c.out()}, {"cells", cells}, {"seeds", c.seeds},
                    {"runs", f.fewest_runs}, {"most_runs", f.most_runs}, {"trained", c.trained.runs},
-                   {"steps", f.fewest_steps}, {"most_steps", f.most_steps}, {"seconds", f.fewest_seconds},
-                   {"most_seconds", f.most_seconds}});
+                   {"steps", f.fewest_steps}, {"most_steps", f.most_steps}, {"flops", f.fewest_flops},
+                   {"most_flops", f.most_flops}, {"seconds", f.fewest_seconds}, {"most_seconds", f.most_seconds},
+                   {"models", models}});
 }
 
 void print_plan(const Comparison& c) {
   const Forecast f = forecast(c);
   std::printf("%s", counted(double(c.grid.cells.size()), "cell").c_str());
   if (!c.tuning.empty())
-    std::printf(", at most %s each to tune %s on seed %s", counted(double(most_tuning_runs(c)), "run").c_str(),
+    std::printf(", at most %s%s to tune %s on seed %s", counted(double(most_tuning_runs(c)), "run").c_str(),
+                c.options().tune_size.empty() ? " each" : (" each of size " + c.options().tune_size).c_str(),
                 tuned_text(c.tuning).c_str(), std::to_string(c.options().tune_seed).c_str());
   std::printf(", %s: %s into %s\n", counted(double(c.seeds.size()), "seed").c_str(), runs_text(f).c_str(),
               c.out().c_str());
-  for (const GridCell& cell : c.grid.cells) std::printf("  %s\n", cell.name.c_str());
+  print_cells(c, f);
   if (c.trained.runs > 0) std::printf("%s trained already\n", counted(double(c.trained.runs), "run").c_str());
   if (c.shard.count > 1) std::printf("this process trains part %s\n", c.options().shard.c_str());
+  if (!c.tokens.empty()) std::printf("bill: %s in all\n", flops_text(f).c_str());
   if (const std::string text = time_text(f); !text.empty()) std::printf("time: %s\n", text.c_str());
   if (has_json_lines()) json_line(plan_json(c, f));
   for (const std::string& note : c.notes) std::printf("NOTE: %s\n", note.c_str());

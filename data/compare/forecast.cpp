@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <tuple>
@@ -34,30 +35,22 @@ std::vector<double> operations_of(const Comparison& c) {
   return operations;
 }
 
-// All runs of the comparison, trained or not.
-struct Work {
-  size_t fewest_runs = 0, most_runs = 0;
-  double fewest = 0, most = 0;  // operations
+// The runs of a cell, trained or not.
+struct CellWork {
+  double each = 0;  // operations of a run
+  size_t fewest = 0, most = 0;
 };
 
-Work work_of(const Comparison& c, const std::vector<double>& operations) {
+CellWork work_of(const Comparison& c, size_t cell, const std::vector<double>& operations) {
   const size_t points = points_of(c);
-  Work work;
-  for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
-    // Take the mean over the combinations of --tune, because the best one is not known yet.
-    const auto first = operations.begin() + static_cast<std::ptrdiff_t>(cell * points);
-    const double each = std::accumulate(first, first + static_cast<std::ptrdiff_t>(points), 0.) / double(points);
-    size_t fewest = c.seeds.size(), most = fewest;
-    if (!c.tuning.empty()) {
-      const size_t made = tuning_runs_made(c, cell);
-      fewest += std::max(made, points);
-      most += made + tuning_runs_left(c, cell);
-    }
-    work.fewest_runs += fewest;
-    work.most_runs += most;
-    work.fewest += each * static_cast<double>(fewest);
-    work.most += each * static_cast<double>(most);
-  }
+  // Take the mean over the combinations of --tune, because the best one is not known yet.
+  const auto first = operations.begin() + static_cast<std::ptrdiff_t>(cell * points);
+  const double all = std::accumulate(first, first + static_cast<std::ptrdiff_t>(points), 0.);
+  CellWork work{all / static_cast<double>(points), c.seeds.size(), c.seeds.size()};
+  if (c.tuning.empty() || c.tuned_by(cell) != cell) return work;
+  const size_t made = tuning_runs_made(c, cell);
+  work.fewest += std::max(made, points);
+  work.most += made + tuning_runs_left(c, cell);
   return work;
 }
 
@@ -84,34 +77,70 @@ bool can_be_timed(const TrainOptions& o) {
   return is_quickly_tried(o) && (free == 0 || memory_of_run(o).total() < free);
 }
 
-// Returns the seconds per operation. If the run cannot even start, the time is unknown; training will report the error.
-double seconds_per_operation(const Comparison& c, const std::vector<double>& operations, Forecast& f) {
-  const auto largest = static_cast<size_t>(std::ranges::max_element(operations) - operations.begin());
-  const TrainOptions o = in_force(c.planned[largest]);
-  use_threads(threads_of_run(c));
-  f.at_peak = !can_be_timed(o);
-  f.measured = c.grid.cells[largest / points_of(c)].name;
+// Returns the seconds per operation of run `i` of Comparison::planned. If the run cannot even start, the time is
+// unknown; training will report the error.
+double seconds_per_operation(const Comparison& c, size_t i, double operations, bool& at_peak) {
+  const TrainOptions o = in_force(c.planned[i]);
+  at_peak = !can_be_timed(o);
   try {
-    return f.at_peak ? 1 / measure_flops(o.config.matmul) : time_run(c, c.planned[largest]) / operations[largest];
+    return at_peak ? 1 / measure_flops(o.config.matmul) : time_run(c, c.planned[i]) / operations;
   } catch (const std::exception&) {
     return NAN;
   }
+}
+
+// Returns the seconds per operation of each cell's runs: those of the largest model of its size. A small model takes
+// longer for an operation than a large one.
+std::vector<double> speeds_of_cells(const Comparison& c, const std::vector<double>& operations, Forecast& f) {
+  std::map<std::string, size_t> largest;  // key: a size
+  for (size_t i = 0; i < c.planned.size(); ++i) {
+    const auto [of_size, is_new] = largest.emplace(c.planned[i].size, i);
+    if (operations[i] > operations[of_size->second]) of_size->second = i;
+  }
+  f.sizes = largest.size();
+  use_threads(threads_of_run(c));
+  std::map<std::string, double> speeds;
+  double most = 0;
+  for (const auto& [size, i] : largest) {
+    bool at_peak = false;
+    speeds[size] = seconds_per_operation(c, i, operations[i], at_peak);
+    f.at_peak |= at_peak;
+    if (operations[i] > most) f.measured = c.grid.cells[i / points_of(c)].name;
+    most = std::max(most, operations[i]);
+  }
+  std::vector<double> of_cells;
+  for (size_t cell = 0; cell < c.grid.cells.size(); ++cell)
+    of_cells.push_back(speeds[c.planned[cell * points_of(c)].size]);
+  return of_cells;
 }
 
 }  // namespace
 
 Forecast forecast(const Comparison& c) {
   const std::vector<double> operations = operations_of(c);
-  const Work work = work_of(c, operations);
+  std::vector<CellWork> work;
   Forecast f;
-  f.fewest_runs = work.fewest_runs;
-  f.most_runs = work.most_runs;
+  for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
+    const CellWork& own = work.emplace_back(work_of(c, cell, operations));
+    f.fewest_runs += own.fewest;
+    f.most_runs += own.most;
+    f.fewest_flops += own.each * static_cast<double>(own.fewest);
+    f.most_flops += own.each * static_cast<double>(own.most);
+    f.run_flops.push_back(own.each);
+  }
   std::tie(f.fewest_steps, f.most_steps) = range_of_steps(c.planned);
-  if (c.trained.runs >= work.most_runs) return f;
+  f.run_seconds.assign(work.size(), NAN);
+  if (c.trained.runs >= f.most_runs) return f;
+  const std::vector<double> speeds =
+      c.command.train.quiet ? std::vector<double>(work.size(), NAN) : speeds_of_cells(c, operations, f);
   const double share = c.options().jobs * static_cast<double>(c.shard.count);
-  const double each = c.command.train.quiet ? NAN : seconds_per_operation(c, operations, f) / share;
-  f.fewest_seconds = each * std::max(0., work.fewest - c.trained.flops);
-  f.most_seconds = each * std::max(0., work.most - c.trained.flops);
+  for (size_t cell = 0; cell < work.size(); ++cell) {
+    const CellWork& own = work[cell];
+    const double trained = c.cells[cell].trained_flops;
+    f.run_seconds[cell] = own.each * speeds[cell];
+    f.fewest_seconds += std::max(0., own.each * static_cast<double>(own.fewest) - trained) * speeds[cell] / share;
+    f.most_seconds += std::max(0., own.each * static_cast<double>(own.most) - trained) * speeds[cell] / share;
+  }
   return f;
 }
 
@@ -127,5 +156,11 @@ std::string time_text(const Forecast& f) {
   const std::string low = format_seconds(f.fewest_seconds), high = format_seconds(f.most_seconds);
   const std::string range = low == high ? high : low + " to " + high;
   return f.at_peak ? "at least " + low + ", at the measured peak of this machine"
-                   : "about " + range + ", at the speed of a few steps of " + f.measured;
+                   : "about " + range + ", at the speed of a few steps of " + f.measured +
+                         (f.sizes > 1 ? " and of the largest of each other size" : "");
+}
+
+std::string flops_text(const Forecast& f) {
+  const std::string low = format("%.3g", f.fewest_flops), high = format("%.3g", f.most_flops);
+  return (low == high ? high : low + " to " + high) + " FLOPs";
 }

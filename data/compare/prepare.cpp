@@ -18,6 +18,7 @@
 #include "data/strings/format.hpp"
 #include "data/text/load_dataset.hpp"
 #include "runs.hpp"
+#include "scaling.hpp"
 #include "tuning.hpp"
 
 namespace fs = std::filesystem;
@@ -35,7 +36,7 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 
 bool same_runs(const CompareOptions& a, const CompareOptions& b) {
   const auto tied = [](const CompareOptions& o) {
-    return std::tie(o.grid, o.tune, o.tune_seed, o.tune_runs, o.baseline, o.margin, o.target);
+    return std::tie(o.grid, o.tune, o.tune_seed, o.tune_runs, o.tune_size, o.baseline, o.margin, o.target);
   };
   return tied(a) == tied(b);
 }
@@ -55,11 +56,11 @@ Command on_top_of_stored(const Command& command) {
   const bool join = command.compare.join;
   if (o.resume && o.out.empty()) throw std::invalid_argument("--resume needs --out: name the comparison to continue");
   const std::string path = o.out + "/" + kOptions;
-  if (!o.resume && !(join && fs::exists(path))) return command;
+  if (!o.resume && !(join && fs::exists(path))) return with_sizes(command);
   if (!fs::exists(path)) throw std::runtime_error(o.out + " holds no comparison: there is no " + path);
   const std::string stored = read_file(path);
   const Command before = stored_command(path, stored);
-  Command merged = parse_on_top(command, stored, path);
+  Command merged = with_sizes(parse_on_top(command, stored, path));
   merged.train.resume = true;
   const std::string changed = first_difference(before.train, merged.train, [](const Setting& s) { return s.machine; });
   if (!changed.empty())
@@ -116,6 +117,11 @@ Tuning tuning_of(const Grid& grid, const Command& command, const std::vector<std
   if (const std::string seed = std::to_string(c.tune_seed); !tuning.empty() && contains(seeds, seed))
     throw std::invalid_argument("--tune-seed " + seed +
                                 " is one of the seeds: values chosen on it would favor it; choose another");
+  if (const std::string& size = c.tune_size; !size.empty()) {
+    const auto has_size = [&](const GridCell& cell) { return cell.value("size") == size; };
+    if (std::ranges::none_of(grid.cells, has_size))
+      throw std::invalid_argument("--tune-size " + size + " is no size of the grid: name one of --grid size=...");
+  }
   if (const size_t least = tuning.combinations().size(); c.tune_runs && *c.tune_runs < static_cast<int>(least))
     throw std::invalid_argument("--tune-runs " + std::to_string(*c.tune_runs) + " is below the " +
                                 std::to_string(least) +
@@ -127,7 +133,7 @@ size_t baseline_of(const Grid& grid, const std::string& name) {
   if (name.empty()) return 0;
   std::vector<std::string> known;
   for (size_t i = 0; i < grid.cells.size(); ++i) {
-    if (grid.cells[i].name == name) return i;
+    if (grid.cells[i].name == name || grid.cells[i].without("size").name == name) return i;
     known.push_back(grid.cells[i].name);
   }
   throw std::invalid_argument("--baseline: " + unknown_name("cell", name, known));
@@ -161,11 +167,12 @@ void check_keys(const Grid& grid) {
                                   ": losses on different texts cannot be compared; make a comparison for each");
 }
 
-void note_options(Comparison& c, const TrainOptions& o) {
-  c.planned.push_back(o);
-  const double tokens = static_cast<double>(o.steps) * o.batch * o.accumulate * o.config.context;
-  c.fewest_tokens = c.most_tokens == 0 ? tokens : std::min(c.fewest_tokens, tokens);
-  c.most_tokens = std::max(c.most_tokens, tokens);
+void count_tokens(Comparison& c) {
+  for (const TrainOptions& o : c.planned) {
+    const double tokens = static_cast<double>(o.steps) * o.batch * o.accumulate * o.config.context;
+    c.fewest_tokens = c.most_tokens == 0 ? tokens : std::min(c.fewest_tokens, tokens);
+    c.most_tokens = std::max(c.most_tokens, tokens);
+  }
 }
 
 // The context must not depend on the memory of the machine that trains a run.
@@ -192,7 +199,7 @@ void check_cells(Comparison& c) {
         const TrainOptions tuned = on_top_of_checkpoint(run, from).train;
         resolved(with_vocabulary(tuned).config);
         if (!tuned.init_from.empty()) require_context(run, tuned, from);
-        note_options(c, tuned);
+        c.planned.push_back(tuned);
         const std::string note = note_on_rate(run, tuned);
         if (!note.empty() && !contains(c.notes, note)) c.notes.push_back(note);
       }
@@ -207,12 +214,12 @@ void check_cells(Comparison& c) {
 }
 
 // Hashes everything that the runs read. Runs that start from a checkpoint use its tokenizer. All runs must have the
-// same tokens.
+// same tokens, but for --data-limit.
 InputHashes hash_inputs(Comparison& c) {
   InputHashes hashes;
-  std::set<std::string> started_from;
+  std::set<std::pair<std::string, std::string>> read;
   for (const GridCell& cell : c.grid.cells) {
-    if (!started_from.insert(cell.value("init-from")).second) continue;
+    if (!read.insert({cell.value("init-from"), cell.value("data-limit")}).second) continue;
     CheckpointHeader from;
     TrainOptions o = options_on_checkpoint(c.words, cell.keys, from);
     o.out = c.out();
@@ -221,12 +228,15 @@ InputHashes hash_inputs(Comparison& c) {
     const InputHashes text = hash_text(o, data);
     if (hashes.empty()) {
       hashes = text;
+      c.text = facts_of(data, o.config.context);
       c.notes.insert(c.notes.end(), data.notes.begin(), data.notes.end());
     }
+    c.text.train = std::max(c.text.train, static_cast<double>(data.train));
     if (!changed_input(hashes, text).empty())
       throw std::invalid_argument("cells " + c.grid.cells[0].name + " and " + cell.name +
                                   " have different tokens: their losses cannot be compared");
-    if (!o.init_from.empty()) hashes.push_back(hash_weights(o.init_from));
+    if (o.init_from.empty()) continue;
+    if (const std::string weights = hash_weights(o.init_from); !contains(hashes, weights)) hashes.push_back(weights);
   }
   return hashes;
 }
@@ -266,6 +276,9 @@ std::string left_out_of_tuning(const Comparison& c, const Command& before) {
         return "--tune " + was[i].key + "=" + was[i].value(static_cast<int>(n));
   if (before.compare.tune_seed != c.options().tune_seed)
     return "--tune-seed " + std::to_string(before.compare.tune_seed);
+  if (before.compare.tune_size != c.options().tune_size)
+    return "the values tuned " + (before.compare.tune_size.empty() ? "at every size" : "at --tune-size " +
+                                                                                       before.compare.tune_size);
   const size_t most = most_tuning_runs(old);
   return most > most_tuning_runs(c) ? "--tune-runs " + std::to_string(most) : "";
 }
@@ -338,11 +351,13 @@ Comparison prepare_comparison(Command given) {
   if (o.resume) require_all_runs(c);
   c.baseline = baseline_of(c.grid, c.options().baseline);
   c.cells.resize(c.grid.cells.size());
-  c.shard = shard_of(c.options().shard, c.cells.size() * (c.tuning.empty() ? c.seeds.size() : 1));
+  c.shard = shard_of(c.options().shard, c.tuning.empty() ? c.cells.size() * c.seeds.size() : tuned_cells(c).size());
   c.words = words_for_train(c.command);
   if (!c.command.said("final-batches")) c.words.push_back("--final-batches=0");  // final losses use the whole split
   check_cells(c);
   note_inputs(c);
+  set_lengths(c);
+  count_tokens(c);
   if (o.dry_run && o.out.empty()) o.out = next_run_directory("compare");
   return c;
 }

@@ -142,6 +142,7 @@ RunResult read_result(const std::string& directory, bool timed) {
     if (outcome->floor > 0) r.floor = outcome->floor;
     r.parameters = outcome->parameters;
     r.pairs = outcome->pairs;
+    r.flops = outcome->flops;
     if (outcome->finished) {
       read_end(r, curves, *outcome);
       r.state = state_of(r);

@@ -15,7 +15,7 @@ struct RunResult {
   RunState state = RunState::failed;  // failed: no outcome, e.g. not enough memory or disk space
   int64_t stopped_at = 0;    // diverged: the step that was not finite, or since which the loss stayed too high
   std::string first_tensor;  // diverged: the first tensor with a NaN or an infinity
-  double unigram = kUnknown, floor = kUnknown;
+  double unigram = kUnknown, floor = kUnknown, flops = kUnknown;
   size_t parameters = 0;
   HistoryLine trained_by;  // the program that trained the last steps, and when it began
 

@@ -17,6 +17,7 @@
 #include "data/run/time_limit.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"
+#include "scaling.hpp"
 
 namespace fs = std::filesystem;
 
@@ -42,7 +43,8 @@ CellRun plan_run(const Comparison& c, Stage stage, size_t cell, const std::strin
   run.directory = directory_name(options.name) + "/" + name;
   run.label = options.name + "  " + name;
   CheckpointHeader from;
-  const TrainOptions o = options_on_checkpoint(run.words, {}, from);
+  const TrainOptions o = with_length(c, cell, options_on_checkpoint(run.words, {}, from));
+  if (!c.tokens.empty()) say("steps", std::to_string(o.steps));
   run.steps = o.steps;
   run.flops = operations_of_run(in_force(o));
   return run;
@@ -133,8 +135,12 @@ void make_runs(Comparison& c, const std::vector<CellRun>& runs, int64_t later) {
   std::vector<Job> jobs;
   for (const CellRun& run : runs) {
     require_same_run(c, run);
-    if (is_trained(path_of(c, run))) c.trained.add(run);
-    else jobs.push_back(job_of(c, run));
+    if (is_trained(path_of(c, run))) {
+      c.trained.add(run);
+      c.cells[run.cell].trained_flops += run.flops;
+    } else {
+      jobs.push_back(job_of(c, run));
+    }
   }
   if (!c.trains && !jobs.empty()) throw RunsLeft{};
   // If a long run began last, the other processes would idle. Runs within a factor of two stay in order.

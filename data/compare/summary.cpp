@@ -62,10 +62,11 @@ void average(CellSummary& s, const std::vector<const CellRun*>& runs) {
 // Differences of such pairs are free of that noise.
 void compare_with_baseline(Comparison& c, size_t cell) {
   CellSummary& s = c.cells[cell];
-  if (cell == c.baseline || !all_finished(s) || !all_finished(c.cells[c.baseline])) return;
+  const auto baseline = c.baseline_of(cell);
+  if (!baseline || cell == *baseline || !all_finished(s) || !all_finished(c.cells[*baseline])) return;
   std::vector<double> differences;
   for (const CellRun* a : runs_of(c, cell, Stage::final))
-    for (const CellRun* b : runs_of(c, c.baseline, Stage::final))
+    for (const CellRun* b : runs_of(c, *baseline, Stage::final))
       if (a->seed == b->seed) differences.push_back(a->result.final_loss - b->result.final_loss);
   s.difference = estimate(differences);
   s.p = p_of_zero(s.difference);
@@ -94,8 +95,8 @@ void judge(Comparison& c) {
     s.p_holm = differ_holm[cell];
     s.verdict = verdict_of(s, !s.difference.contains_zero(), s.p_unequal, margin);
     s.verdict_holm = verdict_of(s, s.p_holm < kSignificant, unequal_holm[cell], margin);
+    if (c.baseline_of(cell) == cell) s.verdict = s.verdict_holm = "baseline";
   }
-  c.cells[c.baseline].verdict = c.cells[c.baseline].verdict_holm = "baseline";
 }
 
 // Returns a cell's sensitivity to option `k` of --tune, with the other options tuned for each of its values. Counts
@@ -113,6 +114,26 @@ double sensitivity(const Comparison& c, size_t cell, size_t k) {
 }
 
 }  // namespace
+
+namespace {
+
+// Returns the cell with the keys of `like`, but this size.
+std::optional<size_t> cell_of_size(const Grid& grid, size_t like, const std::string& size) {
+  const std::string name = grid.cells[like].without("size").name;
+  for (size_t i = 0; i < grid.cells.size(); ++i)
+    if (grid.cells[i].value("size") == size && grid.cells[i].without("size").name == name) return i;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<size_t> Comparison::baseline_of(size_t cell) const {
+  return grid.has("size") ? cell_of_size(grid, baseline, grid.cells[cell].value("size")) : baseline;
+}
+
+size_t Comparison::tuned_by(size_t cell) const {
+  return options().tune_size.empty() ? cell : cell_of_size(grid, cell, options().tune_size).value_or(cell);
+}
 
 void summarize(Comparison& c) {
   c.target = c.options().target > 0 ? c.options().target : common_target(c);

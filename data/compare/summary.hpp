@@ -2,6 +2,7 @@
 // A comparison in memory: its runs, and a summary of each cell.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct CellSummary {
   Point best;                          // best values of --tune's options
   std::vector<std::vector<GridKey>> untried;  // untried neighbors of the best point, the options that differ
   int runs = 0, count[4] = {};         // count[s]: runs in RunState s
+  double trained_flops = 0;            // of its runs that had ended before this call
   RunResult mean;                      // means over the runs; NaN unless all finished
   Estimate loss{}, difference{};       // final loss, and its paired difference from the baseline's
   Estimate pairs{};                    // share of --eval-pairs that is right
@@ -48,6 +50,13 @@ inline bool reports_times(const CompareOptions& o) { return o.jobs == 1 && !o.jo
 // Part `index` of `count` of a comparison's runs, counted from 0.
 struct RunShard {
   size_t index = 0, count = 1;
+};
+
+// What options follow from in the text of all runs.
+struct TextFacts {
+  int vocabulary = 0;  // of the tokenizer; 0 if not read yet
+  double targets = 1;  // the share of a row's tokens that runs count
+  double train = 0;    // tokens to train on
 };
 
 // A number of runs, and their total steps and operations.
@@ -70,6 +79,8 @@ struct Comparison {
   std::vector<std::string> seeds;
   Tuning tuning;
   size_t baseline = 0;             // index of a cell
+  std::vector<double> tokens;      // that a run of each cell trains on; empty without --tokens-per-parameter
+  TextFacts text;
   RunShard shard;                  // the only runs that this process trains
   bool trains = true;              // false: only reads the runs of all processes
   std::vector<TrainOptions> planned;  // options of each cell, with each value of --tune
@@ -80,6 +91,11 @@ struct Comparison {
   Amount trained;                             // all runs that have ended
   std::vector<CellRun> runs;                  // the runs that have ended
   std::vector<CellSummary> cells;             // in the grid's order
+
+  // Returns the cell whose losses this one's are compared with: the baseline, or its cell of the same size.
+  std::optional<size_t> baseline_of(size_t cell) const;
+  // Returns the cell whose tuning this one takes over: itself, or with --tune-size its cell of that size.
+  size_t tuned_by(size_t cell) const;
 
   const CompareOptions& options() const { return command.compare; }
   const std::string& out() const { return command.train.out; }

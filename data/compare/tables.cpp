@@ -115,9 +115,9 @@ Fields if_pairs(const Comparison& c, const Fields& columns) {
 void write_runs(const Comparison& c) {
   const Fields columns =
       run_columns(c) + split("state stopped_at first_tensor initial_loss final_val best_val best_step final_train "
-                             "steps tokens seconds tokens_per_second loss_spikes grad_spikes clipped steps_to_target "
-                             "seconds_to_target parameters unigram floor date version compiler simd directory "
-                             "command") +
+                             "steps tokens flops seconds tokens_per_second loss_spikes grad_spikes clipped "
+                             "steps_to_target seconds_to_target parameters unigram floor date version compiler simd "
+                             "directory command") +
       if_pairs(c, {"pairs"});
   write_csv(c.out() + "/runs.csv", columns, [&](const auto& write) {
     for (const CellRun& run : c.runs) {
@@ -126,7 +126,7 @@ void write_runs(const Comparison& c) {
       write(run_fields(c, run) +
             Fields{name_of(r.state), r.stopped_at > 0 ? field(r.stopped_at) : "", r.first_tensor, field(r.initial_loss),
                    field(r.final_loss), field(r.best_loss), field(r.best_step), field(r.final_train), field(r.steps),
-                   field(r.tokens), field(r.seconds), field(r.tokens_per_second), field(r.loss_spikes),
+                   field(r.tokens), field(r.flops), field(r.seconds), field(r.tokens_per_second), field(r.loss_spikes),
                    field(r.grad_spikes), field(r.clipped), field(r.steps_to_target), field(r.seconds_to_target),
                    field(int64_t(r.parameters)), field(r.unigram), field(r.floor), by.date,
                    by.program.version, by.program.compiler, by.program.simd, run.directory,
@@ -309,6 +309,12 @@ void print_tuning(const Comparison& c) {
   }
 }
 
+std::string baseline_text(const Comparison& c, const std::vector<Fields>& names) {
+  const GridCell& cell = c.grid.cells[c.baseline];
+  if (c.grid.has("size")) return cell.without("size").name + " of the same size";
+  return is_numbered(names) ? names[c.baseline + 1][0] : cell.name;
+}
+
 // Explains the columns.
 void print_legend(const Comparison& c) {
   const std::vector<Fields> names = names_of_rows(c);
@@ -325,7 +331,7 @@ void print_legend(const Comparison& c) {
   if (c.cells.size() > 1)
     std::printf("difference  to %s, of pairs with the same seed;\n"
                 "            \"not distinguishable\": its interval contains 0%s\n",
-                (is_numbered(names) ? names[c.baseline + 1][0] : c.grid.cells[c.baseline].name).c_str(),
+                baseline_text(c, names).c_str(),
                 means ? "" : " or, with one seed, is unknown");
   if (corrected)
     std::printf("(alone)     this verdict does not hold after Holm's correction for the number of cells\n");
@@ -344,7 +350,7 @@ void print_legend(const Comparison& c) {
 }  // namespace
 
 std::string unequal_tokens(const Comparison& c) {
-  if (c.fewest_tokens == c.most_tokens) return "";
+  if (c.fewest_tokens == c.most_tokens || !c.tokens.empty()) return "";
   return format("runs train on %.0f to ", c.fewest_tokens) + format("%.0f tokens: ", c.most_tokens) +
          "for equal numbers, name steps too, e.g. --grid batch=4 steps=400 + batch=8 steps=200";
 }

@@ -121,6 +121,13 @@ std::string tuned_text(const Tuning& tuning) {
   return text;
 }
 
+std::vector<size_t> tuned_cells(const Comparison& c) {
+  std::vector<size_t> cells;
+  for (size_t cell = 0; cell < c.grid.cells.size(); ++cell)
+    if (c.tuned_by(cell) == cell) cells.push_back(cell);
+  return cells;
+}
+
 size_t most_tuning_runs(const Comparison& c) {
   const size_t first = c.tuning.combinations().size();
   return c.options().tune_runs ? static_cast<size_t>(*c.options().tune_runs) : first + (first + 1) / 2;
@@ -133,6 +140,7 @@ size_t tuning_runs_made(const Comparison& c, size_t cell) {
 
 std::vector<CellRun> next_tuning_runs(const Comparison& c, size_t cell) {
   std::vector<CellRun> runs;
+  if (c.tuned_by(cell) != cell) return runs;
   const size_t made = tuning_runs_made(c, cell), most = most_tuning_runs(c);
   if (made == 0)
     for (const Point& point : c.tuning.combinations())
@@ -149,6 +157,7 @@ size_t tuning_runs_left(const Comparison& c, size_t cell) {
 
 std::vector<GridKey> best_elsewhere(const Comparison& c, size_t cell) {
   std::vector<GridKey> values;
+  if (c.tuned_by(cell) != cell) return values;
   for (size_t k = 0; k < c.tuning.options.size(); ++k) {
     std::vector<int> tried, best;
     for (const CellRun& run : c.runs)
@@ -164,21 +173,24 @@ std::vector<GridKey> best_elsewhere(const Comparison& c, size_t cell) {
 
 void tune(Comparison& c) {
   for (std::vector<CellRun> runs;; runs.clear()) {
-    size_t later = c.cells.size() * c.seeds.size();  // upper bound
+    int64_t later = 0;  // steps, an upper bound
     for (size_t cell = 0; cell < c.cells.size(); ++cell) {
       const std::vector<CellRun> next = next_tuning_runs(c, cell);
-      later += tuning_runs_left(c, cell) - next.size();
+      const size_t more = c.seeds.size() + tuning_runs_left(c, cell) - next.size();
+      later += static_cast<int64_t>(more) * c.planned[cell * c.tuning.combinations().size()].steps;
       runs.insert(runs.end(), next.begin(), next.end());
     }
     if (runs.empty()) break;
-    make_runs(c, runs, static_cast<int64_t>(later) * c.command.train.steps);
+    make_runs(c, runs, later);
   }
   for (size_t cell = 0; cell < c.cells.size(); ++cell) {
     CellSummary& s = c.cells[cell];
-    const auto best = best_point(c, cell);
+    const size_t tuned = c.tuned_by(cell);
+    const auto best = best_point(c, tuned);
     if (!best)
-      throw std::runtime_error("every run of " + c.grid.cells[cell].name + " failed: see log.txt in its directories");
+      throw std::runtime_error("every run of " + c.grid.cells[tuned].name + " failed: see log.txt in its directories");
     s.best = *best;
+    if (tuned != cell) continue;
     for (const GridKey& beyond : values_beyond(c, cell, *best)) s.untried.push_back({beyond});
     for (const CellRun& run : untried_neighbors(c, cell)) s.untried.push_back(keys_that_differ(c, run.point, *best));
   }

@@ -19,6 +19,9 @@
 // "lr and warmup"
 std::string tuned_text(const Tuning& tuning);
 
+// The cells that tune. With --tune-size, the others take over what these find.
+std::vector<size_t> tuned_cells(const Comparison& comparison);
+
 // The highest number of tuning runs for a cell.
 size_t most_tuning_runs(const Comparison& comparison);
 

@@ -9,6 +9,13 @@
 
 namespace {
 
+template <class Options, class Place>
+void describe_tokens_per_parameter(SettingTable<Options>& t, Place place, const std::string& by_default) {
+  t.number("tokens-per-parameter", place, 1e-6, 1e6, "training tokens per parameter, instead of --steps" + by_default,
+           {.common = true, .length = true})
+      .shown = "";
+}
+
 // Settings of one call, not written to config.toml.
 template <bool comparison>
 void describe_call(TrainTable& t) {
@@ -16,6 +23,7 @@ void describe_call(TrainTable& t) {
   t.number("epochs", &TrainOptions::epochs, 1e-6, 1e6, "passes over the training text, instead of --steps",
            {.common = true, .length = true})
       .shown = "";
+  if (!comparison) describe_tokens_per_parameter(t, &TrainOptions::tokens_per_parameter, "");
   t.text("for", &TrainOptions::time_limit, "TIME", "approximate training time: 90s, 10m, 2h",
          {.common = true, .length = true})
       .set = [](TrainOptions& o, const std::string& text) {
@@ -195,10 +203,15 @@ void describe_comparison(SettingTable<Command>& t) {
          {.common = true});
   t.list("tune", by(&Options::tune), "KEY=A,B...", "options to tune for each cell: lr=1e-3,3e-3 warmup=20%,50%",
          {.common = true});
+  t.list("flops", by(&Options::flops), "X,X...", "compute budgets of a run, one size for each: 1e13,3e13,1e14",
+         {.common = true});
+  describe_tokens_per_parameter(t, in(&Command::train, &TrainOptions::tokens_per_parameter), " (with --flops: 20)");
   t.number("tune-runs", by(&Options::tune_runs), 2, 1e6,
            "maximum tuning runs per cell (default: 1.5 x --tune's combinations)", {}, {tunes});
   t.number("tune-seed", by(&Options::tune_seed), 0, kLargest, "seed of the tuning runs, different from all others", {},
            {tunes});
+  t.text("tune-size", by(&Options::tune_size), "SIZE", "tune at this size only; other sizes take its values", {},
+         {tunes});
   t.number("jobs", by(&Options::jobs), 1, 1024, "parallel runs; above 1, no times are reported", {.common = true});
   t.flag("join", by(&Options::join), "share the runs with other processes; no times are reported");
   t.text("shard", by(&Options::shard), "I/N", "train part I of N; other processes --join", {.call = true});

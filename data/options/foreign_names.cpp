@@ -39,6 +39,8 @@ constexpr ForeignName kForeign[] = {
     {"n-vocab vocabulary-size padded-vocab-size", "vocab-size"},
     {"max-iters max-steps num-iterations num-steps iters iterations n-steps train-steps num-train-steps", "steps"},
     {"num-epochs num-train-epochs max-epochs n-epochs", "epochs"},
+    {"target-param-data-ratio data-param-ratio", "tokens-per-parameter"},
+    {"target-flops", "flops"},
     {"warmup-iters warmup-steps num-warmup-steps lr-warmup-steps lr-warmup-iters", "warmup"},
     {"lr-schedule lr-scheduler lr-scheduler-type scheduler", "schedule"},
     {"grad-clip max-grad-norm gradient-clip gradient-clip-val clip-grad clip-grad-norm clip-norm", "clip"},

@@ -18,6 +18,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+constexpr const char* kNoKeys = "model";  // the name of a cell without keys
+
 void add_new(Words& list, const std::string& word) {
   if (std::find(list.begin(), list.end(), word) == list.end()) list.push_back(word);
 }
@@ -95,6 +97,27 @@ std::string GridCell::value(const std::string& key) const {
   return "";
 }
 
+GridCell GridCell::without(const std::string& key) const {
+  GridCell rest;
+  for (const GridKey& own : keys) {
+    if (own.first == key) continue;
+    rest.name += (rest.keys.empty() ? "" : ",") + own.first + "=" + own.second;
+    rest.keys.push_back(own);
+  }
+  if (rest.keys.empty()) rest.name = kNoKeys;
+  return rest;
+}
+
+bool Grid::has(const std::string& key) const { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
+
+std::vector<std::string> with_key(const std::vector<std::string>& given, const std::string& key) {
+  Words words = unquoted(given);
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i] == "+") words.insert(words.begin() + static_cast<std::ptrdiff_t>(i++), key);
+  words.push_back(key);
+  return words;
+}
+
 Grid parse_grid(const std::vector<std::string>& given) {
   const Words words = unquoted(given);
   refuse_spaces(words, "--grid");
@@ -102,7 +125,7 @@ Grid parse_grid(const std::vector<std::string>& given) {
   std::vector<GridCell> cells = {{}};  // the combinations since the last "+"
   const auto close = [&] {
     for (GridCell& cell : cells) {
-      if (cell.keys.empty()) cell.name = "model";
+      if (cell.keys.empty()) cell.name = kNoKeys;
       for (const GridCell& other : grid.cells)
         if (other.name == cell.name) throw std::invalid_argument("--grid has the cell " + cell.name + " twice");
       grid.cells.push_back(cell);

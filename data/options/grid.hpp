@@ -16,16 +16,22 @@ struct GridCell {
   std::vector<GridKey> keys;
 
   std::string value(const std::string& key) const;  // "" if this cell does not set it
+  GridCell without(const std::string& key) const;   // "placement=post" for "placement=post,size=d2" without size
 };
 
 struct Grid {
   std::vector<std::string> keys;  // all cells' keys in the order given, without `seed`
   std::vector<GridCell> cells;
   std::vector<std::string> seeds;  // empty if `seed` was not a key
+
+  bool has(const std::string& key) const;
 };
 
 // Throws std::invalid_argument for unknown keys, empty lists, and repeated cells.
 Grid parse_grid(const std::vector<std::string>& words);
+
+// Returns the words of a grid with one more, "size=d2,d3", in each of its unions.
+std::vector<std::string> with_key(const std::vector<std::string>& words, const std::string& key);
 
 // An option of --tune and the values to try: "lr=3e-4,1e-3,3e-3", or "warmup=5%,20%".
 struct TunedOption {

@@ -30,7 +30,8 @@ const std::vector<CommandRow>& commands() {
        "FILE... --grid KEY=A,B... [OPTIONS]",
        "compare my.txt --grid placement=post,pre norm=rmsnorm --steps 500\n"
        "compare my.txt --grid activation=gelu,swiglu seed=1,2,3 --jobs 2\n"
-       "compare my.txt --layers 8 --tune lr=1e-3,3e-3 warmup=20%,50%\n"},
+       "compare my.txt --layers 8 --tune lr=1e-3,3e-3 warmup=20%,50%\n"
+       "compare my.txt --grid placement=post,pre --flops 1e12,3e12,1e13\n"},
       {Command::Kind::init_report, "init-report", "show gradients and activations before the first step", "data",
        "FILE... [OPTIONS]",
        "init-report my.txt --grid placement=post,pre layers=6,12\n"

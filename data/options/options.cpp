@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <stdexcept>
@@ -128,6 +129,10 @@ void set_vocabulary(Config& config, int of_data) {
   if (config.vocab_size < of_data)
     throw std::invalid_argument("--vocab-size " + std::to_string(config.vocab_size) + " is smaller than the " +
                                 std::to_string(of_data) + " tokens of the data: raise it or leave it out");
+}
+
+int64_t steps_of_tokens(const TrainOptions& o, double tokens, double row) {
+  return std::max<int64_t>(1, std::llround(tokens / (row * o.batch * static_cast<double>(o.accumulate))));
 }
 
 int64_t eval_every(const TrainOptions& o) {

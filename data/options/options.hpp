@@ -40,6 +40,7 @@ struct TrainOptions : TextOptions {
   int batch = 4, accumulate = 1, lanes = 1;
   int64_t steps = 3000;
   double epochs = 0;             // replaces `steps`; 0 if not given
+  double tokens_per_parameter = 0;  // likewise
   std::string time_limit;        // --for
   double time_in_all = 0;        // --for in seconds, including the time before --resume; 0 if none
   std::string config_file;       // --config
@@ -149,9 +150,11 @@ struct TokenizeOptions : TextFiles {
 
 struct CompareOptions {
   std::vector<std::string> grid;  // "placement=post,pre"
+  std::vector<std::string> flops;  // "1e13,3e13": budgets of runs, which become sizes in `grid`
   std::vector<std::string> tune;  // "lr=1e-3,3e-3"
   std::optional<int> tune_runs;   // most per cell; open: 1.5 times the combinations of --tune
   uint64_t tune_seed = 0;
+  std::string tune_size;          // cells of other sizes take what the cell of this size found; "": each tunes
   int jobs = 1;
   bool join = false;              // other processes work on the same comparison
   std::string shard;              // "3/16": only every 16th run, from the third on
@@ -239,6 +242,9 @@ TrainOptions with_vocabulary(TrainOptions options);
 
 // Sets the vocabulary to the data's if it is open. Throws if a given one is too small.
 void set_vocabulary(Config& config, int of_data);
+
+// Returns the number of steps of `o` that train on so many tokens, if a row of its batches counts `row` tokens.
+int64_t steps_of_tokens(const TrainOptions& o, double tokens, double row);
 
 // Returns the steps between validations; 0 if there are none.
 int64_t eval_every(const TrainOptions& options);

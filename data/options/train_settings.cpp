@@ -108,7 +108,7 @@ void describe_model(TrainTable& t) {
   t.group("Model");
   const Traits traits = {.common = true, .model = true};
   t.named("preset", &TrainOptions::preset, preset_names(), "model family", traits);
-  t.text("size", &TrainOptions::size, "NAME", "model size of the preset: nano, 124M, 7B, ...", traits);
+  t.text("size", &TrainOptions::size, "NAME", "size of the preset: nano, 124M, ..., d6 (by depth)", traits);
   add_fields(t, true);
 }
 
@@ -140,6 +140,7 @@ void describe_data(TrainTable& t) {
            {.text = true}, {kSplits});
   t.list("val-data", &TrainOptions::val_data, "FILE...", "validation files, instead of a fraction of --data",
          {.text = true, .input = true, .may_change = true});
+  t.number("data-limit", &TrainOptions::data_limit, 0, kLargest, "train on the first N tokens only (0: all)");
   t.choice("sampling", kDraws, &TrainOptions::sampling, "windows of a stream, anywhere or each once per epoch", {},
            {kStream});
 }

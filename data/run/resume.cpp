@@ -186,6 +186,10 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
   if (o.resume && from.data_fingerprint != data.fingerprint)
     throw std::invalid_argument("cannot resume " + o.out + ": the text is not the one the run was trained on");
   if (o.epochs > 0) o.steps = steps_of_epochs(data, o.config.context, uint64_t(o.batch) * o.accumulate, o.epochs);
+  if (o.tokens_per_parameter > 0) {
+    const double tokens = o.tokens_per_parameter * static_cast<double>(count_parameters(o.config));
+    o.steps = steps_of_tokens(o, tokens, tokens_per_row(data, o.config.context));
+  }
   return data;
 }
 

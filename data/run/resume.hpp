@@ -25,7 +25,8 @@ std::string note_on_context(const Command& given, const TrainOptions& o, const C
 void make_paths_absolute(TrainOptions& options);
 
 // Loads the text, with the checkpoint's tokenizer if there is one. Sets the options that depend on the text: the
-// vocabulary, and the steps of --epochs. Throws std::invalid_argument if a resumed run would read another text.
+// vocabulary, and the steps of --epochs or --tokens-per-parameter. Throws std::invalid_argument if a resumed run would
+// read another text.
 Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const std::string& program);
 
 // Sets the time limit in `o`, and the schedule if the run is resumed. A resumed run that had not finished keeps its

@@ -64,7 +64,7 @@ double rate_at(const TrainOptions& o, int64_t step) {
 
 std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64_t reached, const Command& given) {
   const bool timed = now.time_in_all > 0;
-  if (!given.said("steps") && now.epochs == 0) now.steps = before.steps;
+  if (!given.said("steps") && now.epochs == 0 && now.tokens_per_parameter == 0) now.steps = before.steps;
   if (!timed && now.steps <= reached && now.steps != before.steps)
     throw std::invalid_argument("--steps " + std::to_string(now.steps) + ": " + now.out + " has already reached step " +
                                 std::to_string(reached) + "; name a later step");

@@ -208,6 +208,7 @@ void write_outcome(const std::string& directory, const RunOutcome& o) {
       {"val_loss_full", std::isfinite(o.val_loss_full) ? nlohmann::ordered_json(o.val_loss_full) : nullptr},
       {"measured", o.measured}};
   if (std::isfinite(o.pairs)) json["pairs"] = o.pairs;
+  if (std::isfinite(o.flops)) json["flops"] = o.flops;
   if (!o.inputs.empty()) json["inputs"] = o.inputs;
   if (has_json_lines()) {
     nlohmann::ordered_json event = {{"event", "end"}, {"run", directory}};
@@ -234,6 +235,7 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
     if (json.contains("val_loss_full") && !json["val_loss_full"].is_null()) o.val_loss_full = json["val_loss_full"];
     o.measured = json.value("measured", true);
     o.pairs = json.value("pairs", o.pairs);
+    o.flops = json.value("flops", o.flops);
     o.inputs = json.value("inputs", o.inputs);
     return o;
   } catch (const std::bad_alloc&) {

@@ -71,6 +71,7 @@ struct RunOutcome {
   double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // on the whole validation split, if measured
   bool measured = true;  // false: the final validation was interrupted, and --resume repeats it
   double pairs = std::numeric_limits<double>::quiet_NaN();  // share of --eval-pairs that is right, if measured
+  double flops = std::numeric_limits<double>::quiet_NaN();  // of the steps, as layers/model/size.hpp counts
   std::vector<std::string> inputs = {};  // in a comparison's run: hashes of what it has read
 };
 void write_outcome(const std::string& directory, const RunOutcome& outcome);  // with --json also prints the event `end`

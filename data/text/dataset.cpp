@@ -265,6 +265,11 @@ int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs
   return std::max<int64_t>(1, std::llround(std::ceil(epochs * data.rows_per_epoch(T) / static_cast<double>(rows))));
 }
 
+double tokens_per_row(const Dataset& data, int T) {
+  if (data.rows.empty() || data.hides()) return T;
+  return static_cast<double>(data.rows.targets()) / static_cast<double>(data.rows.size());
+}
+
 namespace {
 
 std::span<int> row_of(std::vector<int>& numbers, int b, int T) {

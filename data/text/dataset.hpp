@@ -99,6 +99,9 @@ int64_t tokens_before(const Dataset& data, int T, const StepRows& step);
 // The number of steps that cover the training part `epochs` times.
 int64_t steps_of_epochs(const Dataset& data, int T, uint64_t rows, double epochs);
 
+// The number of tokens that a run counts in a row of T, on average over an epoch.
+double tokens_per_row(const Dataset& data, int T);
+
 // Returns rows [first, first + B) of T tokens. Where windows do not fill a row, the last is repeated, with kIgnore as
 // targets, and so are sources. Such targets see the last source. Rows after the last are all kIgnore. Throws
 // std::runtime_error if a token file can no longer be read.

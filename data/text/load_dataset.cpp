@@ -499,20 +499,23 @@ Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int c
   data.words = count_words(source);
   if (separate) find_documents(validation, data.documents);
   choose_tokenizer(data, options, known, source, validation, context);
-  const Parts parts = append_parts(data, source, validation, options, context);
+  Parts parts = append_parts(data, source, validation, options, context);
   require_all_counted(data, "use --packing documents, or --loss all");
   std::future<uint64_t> hash;  // a sequential hash, computed while other threads count
   if (source.token_files.empty()) hash = begin_fingerprint(data);
   const Source& of_validation = separate ? validation : source;
+  size_t left_out = 0;
   if (data.packing == Packing::stream) {
     require_stream(data, of_validation.name(), validates, context);
+    left_out = limit_stream(data, options, context);
     set_stream_rows(data, validates ? parts.validation : std::vector<Stretch>(), options.sampling, context);
   } else {
+    left_out = limit_documents(parts.documents.train, options);
     set_document_rows(data, parts.documents, !of_validation.nats.empty(), context);
     require_documents(data, validates);
   }
   if (hash.valid()) data.fingerprint = hash.get();
-  if (separate) data.fingerprint = rng::key({data.fingerprint, data.train});
+  if (separate) data.fingerprint = rng::key({data.fingerprint, data.train + left_out});
   for (const Source* part : {&source, &validation})  // they decide the floor
     if (!part->nats.empty())
       data.fingerprint = rng::key({data.fingerprint, hash_bytes(0, part->nats.data(), 8 * part->nats.size())});

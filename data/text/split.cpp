@@ -180,6 +180,40 @@ void set_document_rows(Dataset& data, DocumentSplit split, bool nats_known, int 
   measure_validation(data);
 }
 
+namespace {
+
+// Returns the number of tokens to keep of these.
+size_t limited(size_t have, const SplitOptions& options) {
+  if (options.data_limit == 0) return have;
+  const auto limit = static_cast<size_t>(options.data_limit);
+  if (limit > have)
+    throw std::runtime_error("--data-limit " + std::to_string(limit) + " is more than the " + std::to_string(have) +
+                             " tokens to train on: lower it, or leave it out");
+  return limit;
+}
+
+}  // namespace
+
+size_t limit_stream(Dataset& data, const SplitOptions& options, int context) {
+  const size_t all = data.train;
+  data.train = limited(all, options);
+  require_tokens(data.train, data.window_length(context) + 1, "training with a context of " + std::to_string(context),
+                 data.name, "raise --data-limit, or lower --context");
+  return all - data.train;
+}
+
+size_t limit_documents(std::vector<Document>& train, const SplitOptions& options) {
+  const size_t all = total_size(train), limit = limited(all, options);
+  size_t tokens = 0;
+  const auto beyond = std::ranges::find_if(train, [&](const Document& document) {
+    const bool full = tokens >= limit;
+    tokens += size_of(document);
+    return full;
+  });
+  train.erase(beyond, train.end());
+  return all - total_size(train);
+}
+
 void require_tokens(size_t have, size_t need, const std::string& what, const std::string& name, const char* advice) {
   if (have >= need) return;
   throw std::runtime_error("too little text in " + name + ": " + what + " needs at least " + std::to_string(need) +

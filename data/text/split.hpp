@@ -17,6 +17,7 @@ struct SplitOptions {
   double val_fraction = 0.1;
   ValSplit val_split = ValSplit::tail;
   Draws sampling = Draws::random;
+  int64_t data_limit = 0;  // train on so many tokens, the first ones; 0: on all
 };
 
 // How documents become rows. Open values follow from the text.
@@ -60,6 +61,12 @@ DocumentSplit split_documents(const std::vector<Document>& documents, const Spli
 // Sets data.train and the rows of documents, as data.packing says. Sets the floor if `nats_known`. Notes documents that
 // are longer than the context: they are cut, and pairs are left out.
 void set_document_rows(Dataset& data, DocumentSplit split, bool nats_known, int context);
+
+// Shorten the training part to options.data_limit tokens: of a stream, or of whole documents, the last of which may end
+// beyond. Return the number of tokens that they leave out. Throw std::runtime_error if there are fewer tokens, or if a
+// stream becomes shorter than a row.
+size_t limit_stream(Dataset& data, const SplitOptions& options, int context);
+size_t limit_documents(std::vector<Document>& train, const SplitOptions& options);
 
 // Throws std::runtime_error if there are fewer tokens than `what` needs.
 void require_tokens(size_t have, size_t need, const std::string& what, const std::string& name, const char* advice);

@@ -3,6 +3,7 @@ color of each cell (meta.cell)."""
 
 import math
 
+import numpy as np
 import plotly.graph_objects as go
 
 import series
@@ -38,7 +39,7 @@ def seeds_said(curve):
     return f"mean of {n} seeds" if n > 1 else f"seed {curve.seeds[0]}" if curve.seeds[0] else ""
 
 
-def curve_data(index, curve, parameters, log, limits):
+def curve_data(index, curve, flops, log, limits):
     """A curve for page.js, which smooths it, subtracts the floor and chooses the horizontal axis."""
     points = curve.points
     tokens = points.tokens.iloc[-1] / points.step.iloc[-1]
@@ -49,7 +50,7 @@ def curve_data(index, curve, parameters, log, limits):
         "stopped": None if math.isnan(curve.stopped_at) else int(curve.stopped_at),
         "step": rounded(points.step), "tokens": tokens,  # a step
         "seconds": rounded(points.seconds) if points.seconds.notna().all() else None,
-        "flops": 6 * parameters * tokens if parameters else None,  # a step
+        "flops": flops,  # a step
         "mean": rounded(points["mean"]), "floor": curve.floor, "full": rounded([curve.full])[0],
         "half": rounded(points.half.where(series.narrow(whole, log, limits))) if band else None,
     }
@@ -62,14 +63,17 @@ def curves_plot(cells, curves, title, log, floor=None, limits=None):
                         for kind in ("linear", "log")}
     order = {"train": 0, "lost": 1, "val": 2}
     chosen = limits["log" if log else "linear"]
-    data = [curve_data(index[curve.cell.name], curve, parameters_of(curve.cell), log, chosen)
+    data = [curve_data(index[curve.cell.name], curve, flops_of_step(curve.cell), log, chosen)
             for curve in sorted(curves, key=lambda curve: order[curve.role])]
     return {"title": title, "log": log, "limits": limits, "floor": floor, "curves": data}
 
 
-def parameters_of(cell):
-    known = cell.runs.parameters.dropna() if "parameters" in cell.runs else []
-    return float(known.iloc[0]) if len(known) else 0
+def flops_of_step(cell):
+    """None if the number of parameters is not known."""
+    if "parameters" not in cell.runs:
+        return None
+    known = (series.flops_of(cell.runs) / cell.runs.steps).dropna()
+    return float(known.iloc[0]) if len(known) else None
 
 
 def rates(comparison, cells, scale):
@@ -135,4 +139,37 @@ def profile(diagnostics, cells, which, step):
             meta={"cell": i, "role": "profile"}, showlegend=False,
             hovertemplate=f"<b>{cell.label}</b><br>layer %{{x}}: %{{y:.4g}}<extra></extra>"))
     figure.update_layout(xaxis=axis("layer"))
+    return figure
+
+
+def scaling_plot(groups, scale, floor):
+    """Final losses against FLOPs with the laws; None without a point."""
+    figure = go.Figure()
+    below = floor if scale.excess else 0.0
+    for group in groups:
+        if group.points.empty:
+            continue
+        flops, label = group.points.flops, group.label
+        found = group.laws.get(("flops", bool(floor))) or group.laws.get(("flops", False))
+        if found:
+            x = np.geomspace(flops.min() / 1.3, flops.max() * 1.3, 60)
+            figure.add_trace(go.Scatter(
+                x=rounded(x), y=rounded(found.law.at(x) - below), mode="lines", showlegend=False, hoverinfo="skip",
+                line={"width": 2, "dash": group.style.dash}, meta={"cell": group.cells[0], "role": "law"}))
+        losses = [list(losses.values()) for losses in group.points.losses]
+        mean = group.points["mean"] - below
+        figure.add_trace(go.Scatter(
+            x=rounded(flops), y=rounded(mean), mode="markers", name=label, showlegend=False, cliponaxis=False,
+            marker={"symbol": group.style.marker, "size": 9},
+            error_y={"array": rounded([max(of) - np.mean(of) for of in losses]), "symmetric": False, "thickness": 1.5,
+                     "arrayminus": rounded([np.mean(of) - min(of) for of in losses]), "width": 4},
+            customdata=list(zip(group.points["size"], map(int, group.points.parameters), group.points["mean"])),
+            meta={"cell": group.cells[0], "role": "size", "label": label},
+            hovertemplate=f"<b>{label}</b>, size %{{customdata[0]}}<br>%{{customdata[1]:,}} parameters, "
+            "%{x:.3g} FLOPs<br>loss %{customdata[2]:.4f}<extra></extra>"))
+    if not figure.data:
+        return None
+    values = [y for trace in figure.data for y in trace.y if y and y > 0]
+    figure.update_layout(xaxis=axis("FLOPs of a run", log=True),
+                         yaxis=axis("final " + scale.title, True, (min(values) / 1.15, max(values) * 1.15)))
     return figure

@@ -40,7 +40,7 @@ BEST_WARMUP = "40%"
 
 # The distance from the floor at which each cell ends.
 QUALITY = {"pre": 0.030, "sandwich": 0.036, "deepnorm": 0.055, "post": 0.090, "layernorm": 1.0, "rmsnorm": 1.02,
-           "2": 1.5, "4": 1.2, "8": 1.0}
+           "2": 1.5, "4": 1.2, "8": 1.0, **{f"d{depth}": 1.0 for depth in range(1, 9)}}
 
 
 def curve(noise, excess, steps, every, lr, fate, batch_tokens=512, times=True):
@@ -238,6 +238,37 @@ def tuned(out):
 def plain(out):
     """Has one seed and no floor, tuning, diagnostics, times (runs in parallel) or placement among the keys."""
     Maker(out, {"layers": ["2", "4", "8"]}, seeds=1, floor=False, diagnostics=False, times=False)
+
+
+# Laws of scaling(): A and alpha of each placement, in parameters.
+LAWS = {"pre": (40, 0.45), "post": (60, 0.45)}
+
+
+def scaling(out, sizes=5, seeds=5, floor=True):
+    """Two placements and sizes whose final losses follow LAWS, with noise of the seeds."""
+    Maker(out, {"placement": list(LAWS), "size": [f"d{depth}" for depth in range(1, sizes + 1)]}, seeds=seeds,
+          floor=floor, diagnostics=False)
+    baselines = {}
+
+    def planted(row):
+        parameters = 3e4 * int(row["size"][1:]) ** 2.5
+        A, alpha = LAWS[row["placement"]]
+        noise = random.Random(f"{row['seed']} {row['size']}").gauss(0, 0.02) + random.Random(str(row)).gauss(0, 0.005)
+        return {**row, "parameters": parameters, "flops": 120 * parameters ** 2,
+                "final_val": FLOOR + A * parameters ** -alpha * math.exp(noise)}
+
+    def against_its_size(row):
+        first = baselines.setdefault(row["size"], row["cell"])
+        return {**row, "verdict": "baseline" if row["cell"] == first else "worse"}
+
+    for name, change in (("runs.csv", planted), ("summary.csv", against_its_size)):
+        path = Path(out) / name
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = [change(row) for row in csv.DictReader(file)]
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ function paintSwatch(place) {
 // ---- Curves -----------------------------------------------------------------------------------------
 
 const axisTitles = { step: "step", tokens: "tokens", seconds: "seconds of training",
-  flops: "FLOPs (6 × parameters × tokens)" };
+  flops: "FLOPs" };
 const widths = { val: 2.6, train: 1.1, lost: 1.3 };
 const opacities = { val: 1, train: 0.5, lost: 0.75 };
 const crosses = { diverged: "x", stuck: "square-open", failed: "star-triangle-down" };
@@ -132,6 +132,7 @@ function painted(trace) {
   if (role === "band") return { ...result, fillcolor: fade(c, dark.matches ? 0.22 : 0.16) };
   if (trace.line) result.line = { ...trace.line, color: c };
   if (trace.marker) result.marker = { ...trace.marker, color: c, line: { ...trace.marker.line, color: c } };
+  if (trace.error_y) result.error_y = { ...trace.error_y, color: c };
   return result;
 }
 
@@ -159,7 +160,7 @@ function layoutOf(figure, small) {
 const config = { responsive: true, displaylogo: false, displayModeBar: false };
 const ids = [...Object.keys(report.plots), ...Object.keys(report.figures)];
 const figureOf = (id) => (report.plots[id] ? curvesFigure(id) : report.figures[id]);
-const small = (id) => id !== "loss" && id !== "rates";
+const small = (id) => !["loss", "rates", "scaling"].includes(id);
 
 function draw(id) {
   const figure = figureOf(id);
@@ -195,13 +196,15 @@ function redraw() {
 const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 const csvOf = (rows) => rows.map((row) => row.map((field) => quoted(String(field ?? ""))).join(",") + "\n").join("");
 
+const labelOf = (trace) => trace.meta.label ?? report.cells[trace.meta.cell].label;
+
 function plotRows(id) {
   const { data, layout } = document.getElementById(id);
   const shown = data.filter((trace) => trace.visible !== false && !["band", "cross"].includes(trace.meta.role));
   const half = (trace, i) => (id === "loss" && trace.customdata ? trace.customdata[i] : "");
   const y = report.plots[id]?.title || layout.yaxis.title.text || "value";
   return [["curve", "kind", layout.xaxis.title.text, y, "95 % interval ±"], ...shown.flatMap((trace) => trace.x.map(
-    (x, i) => [report.cells[trace.meta.cell].label, trace.meta.role, x, trace.y[i], half(trace, i)]))];
+    (x, i) => [labelOf(trace), trace.meta.role, x, trace.y[i], half(trace, i)]))];
 }
 
 function tableRows() {
@@ -231,10 +234,10 @@ function pictureOf(id) {
   const { data, layout } = document.getElementById(id);
   const named = new Set();
   const traces = data.map((trace) => {
-    const first = trace.visible !== false && ["val", "lost", "rate", "profile"].includes(trace.meta.role) &&
+    const first = trace.visible !== false && ["val", "lost", "rate", "profile", "size"].includes(trace.meta.role) &&
       !named.has(trace.meta.cell);
     if (first) named.add(trace.meta.cell);
-    return { ...trace, name: report.cells[trace.meta.cell].label, showlegend: first, legendrank: trace.meta.cell };
+    return { ...trace, name: labelOf(trace), showlegend: first, legendrank: trace.meta.cell };
   });
   const paper = css("--paper");
   return { data: traces, config, layout: { ...layout, autosize: false, width: 1100, height: 620, showlegend: true,

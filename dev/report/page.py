@@ -9,6 +9,7 @@ import numpy as np
 import plotly.offline
 
 import figures
+import scaling
 import series
 import words
 
@@ -122,7 +123,8 @@ def toolbar(plots):
             f'{save_buttons("loss", ("PNG", "SVG", "CSV"))}</div>')
 
 
-def loss_section(scale, curves, plots, floor):
+def loss_section(scale, curves, plots, floor, counted=False):
+    """`counted`: whether the runs say their FLOPs."""
     seeds = any(len(curve.seeds) > 1 for curve in curves)
     roles = {curve.role for curve in curves}
     said = []
@@ -143,7 +145,7 @@ def loss_section(scale, curves, plots, floor):
     marks = [text for state, text in meanings.items() if state in states]
     if marks:
         said.append(f"Runs that did not finish are drawn one by one, as training loss: {', '.join(marks)}.")
-    if any(curve["flops"] for curve in plots["loss"]["curves"]):
+    if any(curve["flops"] for curve in plots["loss"]["curves"]) and not counted:
         said.append("FLOPs are estimated as 6 × parameters × tokens.")
     return (f'<section class="first"><h2>Loss</h2>{toolbar(plots)}{plot("loss")}'
             f'<p class="note">{" ".join(said)}</p></section>')
@@ -158,6 +160,36 @@ def table_section(comparison, cells):
     extra = ["" if heading in words.MAIN else "extra" for heading in headings]
     return numbers_section(cells, headings, rows, dict(zip(comparison.summary.cell, comparison.summary["mean"])), extra,
                            note)
+
+
+SCALING_WORDS = """Each point is the mean final loss of a size over its seeds, with the range of the seeds. Lines are
+laws E + A·x^−α, fitted by least squares on log L (Hoffmann et al. 2022, arXiv 2203.15556). In the table, x counts the
+parameters. Ranges in brackets are 95 % bootstrap intervals over the seeds: they do not say whether the law holds
+beyond these sizes. "Off the law" is the largest distance of a loss from it, as a share of the loss above E; beyond 10 %
+there is no law to compare. Compute is compared at the loss that the baseline's law has at its largest size. The FLOPs
+of tuning do not count."""
+
+
+def scaling_section(groups, floor):
+    """Laws of the losses of sizes; nothing if the grid has no sizes."""
+    if not groups:
+        return ""
+    reason = scaling.missing(groups, floor)
+    headings, rows = scaling.table(groups)
+    body = "".join(f'<tr><th scope="row">{swatch(group.cells[0]) if group.cells else ""}{escape(name)}</th>'
+                   + "".join(f"<td>{escape(text)}</td>" for text in texts) + "</tr>"
+                   for group, (name, *texts) in zip((group for group in groups if scaling.has_row(group)), rows))
+    said = [" ".join(SCALING_WORDS.split())]
+    if floor:
+        said.append(f"E is the floor of the text, {words.number(floor)} nats per token, or fitted.")
+    if any(group.saving and group.saving.beyond for group in groups):
+        said.append("* The law reaches this loss outside of the sizes that were trained.")
+    table = (f'<div class="scroll"><table id="laws"><thead><tr>'
+             + "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+             + f'</tr></thead><tbody>{body}</tbody></table></div>') if rows else ""
+    return (f'<section id="scales"><h2>Scaling</h2><div class="tools">{save_buttons("scaling", ("PNG", "SVG", "CSV"))}'
+            f'<span class="hint">more columns →</span></div>{plot("scaling", "low")}{table}'
+            f'<p class="note">{escape(" ".join([reason] if reason else said))}</p></section>')
 
 
 RUNS_WORDS = """Final loss is the validation loss at the last step, on the whole validation split if that was measured.
@@ -314,9 +346,13 @@ def of_comparison(comparison):
     plots = {"loss": figures.curves_plot(cells, curves, scale.title, scale.excess, None if scale.excess else floor)}
     rates = figures.rates(comparison, cells, scale)
     profiles = figures.profiles(comparison, cells)
-    later = {"rates": rates} if rates else {}
-    sections = [head_section(comparison.name, words.headline(comparison, cells)), legend(cells),
-                loss_section(scale, curves, plots, floor), recipe_section(comparison), table_section(comparison, cells),
+    groups = scaling.groups_with_laws(comparison, cells)
+    of_sizes = figures.scaling_plot(groups, scale, floor)
+    later = {name: figure for name, figure in (("rates", rates), ("scaling", of_sizes)) if figure}
+    counted = "flops" in comparison.runs and comparison.runs.flops.notna().any()
+    sections = [head_section(comparison.name, words.headline(comparison, cells, groups)), legend(cells),
+                loss_section(scale, curves, plots, floor, counted), scaling_section(groups, floor) if of_sizes else "",
+                recipe_section(comparison), table_section(comparison, cells),
                 rates_section(comparison, cells) if rates else "",
                 surfaces_section(comparison, cells),
                 profiles_section(profiles, PROFILES_WORDS + SEEDS_WORDS) if profiles else "",

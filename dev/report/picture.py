@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the loss curves of a comparison or of plain runs:
 
-    python dev/report/picture.py OUT                 loss.png, lr.png and profiles.png of a comparison, into OUT
+    python dev/report/picture.py OUT                 loss.png, lr.png, profiles.png and scaling.png of a comparison
     python dev/report/picture.py runs/0001 runs/...  loss.png of these runs, into the first (--out names the file)
 
 Bold lines are the validation loss, thin lines the smoothed training loss. Bands are 95 % confidence intervals of the
@@ -15,12 +15,14 @@ from pathlib import Path
 
 import needs  # noqa: F401
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
 import read
+import scaling
 import series
 
 DASHES = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.6)), "dashdot": (0, (5, 2, 1, 2))}
@@ -219,10 +221,43 @@ def draw_profiles(comparison, path):
     return save(figure, path)
 
 
+# ---- Scaling -----------------------------------------------------------------------------------------
+
+def draw_scaling(comparison, path):
+    """Final losses of sizes against FLOPs, with the laws; None if the grid has no sizes."""
+    scale, floor = series.scale_of(comparison), series.floor_of(comparison)
+    groups = [group for group in scaling.groups_with_laws(comparison, series.cells_of(comparison)) if len(group.points)]
+    if not groups:
+        return None
+    figure, axes = plt.subplots(figsize=(12, 8))
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    log_axis(axes.yaxis)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0e}".replace("e+", "e")))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    below, ends = floor if scale.excess else 0, []
+    for group in groups:
+        flops, mean = group.points.flops, group.points["mean"]
+        spread = [[mean[i] - min(of.values()), max(of.values()) - mean[i]] for i, of in enumerate(group.points.losses)]
+        axes.errorbar(flops, mean - below, list(zip(*spread)), fmt=MARKERS[group.style.marker], capsize=4, markersize=8,
+                      color=group.style.light, zorder=4)
+        found = group.laws.get(("flops", bool(floor))) or group.laws.get(("flops", False))
+        if found:
+            x = np.geomspace(flops.min() / 1.3, flops.max() * 1.3, 60)
+            axes.plot(x, found.law.at(x) - below, **look(group, linewidth=2))
+        ends.append((flops.iloc[-1], mean.iloc[-1] - below, group.label, look(group)))
+    axes.set_xlabel("FLOPs of a run")
+    axes.set_ylabel("final " + scale.title)
+    figure.canvas.draw()
+    label_ends(axes, ends)
+    return save(figure, path)
+
+
 def draw_all(comparison, directory):
     """Draws the pictures for which there are data. Deletes the others, which an earlier report may have left."""
     made = []
-    for name, draw in (("loss.png", draw_loss), ("lr.png", draw_rates), ("profiles.png", draw_profiles)):
+    for name, draw in (("loss.png", draw_loss), ("lr.png", draw_rates), ("profiles.png", draw_profiles),
+                       ("scaling.png", draw_scaling)):
         path = Path(directory) / name
         if draw(comparison, path):
             made.append(path)

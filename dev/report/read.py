@@ -31,7 +31,7 @@ COLUMNS = {
     "diagnostics.csv": ("step", "layer", "part", "what", "value"),
 }
 # Numbers that not every file has.
-OPTIONAL = {"peak_lr", "val_loss_full", "lr_sensitivity", "warmup_sensitivity", "p", "p_holm", "p_unequal"}
+OPTIONAL = {"peak_lr", "flops", "val_loss_full", "lr_sensitivity", "warmup_sensitivity", "p", "p_holm", "p_unequal"}
 PROGRAM = ("date", "version", "compiler", "simd")  # in a run's history.jsonl; earlier tables lack them
 TEXT = {"cell", "at_edge", "stage", "seed", "state", "first_tensor", "directory", "command", "verdict", "part", "what",
         *PROGRAM}
@@ -53,6 +53,7 @@ class Comparison:
     configs: dict = None              # (stage, cell, directory) -> the options of the run
     unit: str = "nats per token"      # the losses' unit
     tuned: list = field(default_factory=list)  # columns of the options that each cell tuned
+    groups: list = None               # of cells that differ in size alone, once scaling.py has fitted their laws
 
 
 def read_text(path):
@@ -127,7 +128,7 @@ def read_comparison(directory):
         raise Complaint(f"{directory / 'summary.csv'} has a cell {strange[0]!r} that runs.csv does not have")
     tuned = tuned_options(runs.columns)
     # An option that was not tuned has no sensitivity, and earlier tables have neither p values nor corrected verdicts.
-    for name in (OPTIONAL - {"peak_lr", "val_loss_full"}) - set(summary.columns):
+    for name in (OPTIONAL - {"peak_lr", "flops", "val_loss_full"}) - set(summary.columns):
         summary[name] = float("nan")
     if "verdict_holm" not in summary.columns:
         summary["verdict_holm"] = ""

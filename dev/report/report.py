@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the report of a comparison (a page and pictures), of a run or of several runs (a page):
 
-    python dev/report/report.py [OUT]     OUT/report.html; for a comparison also loss.png, lr.png and profiles.png
+    python dev/report/report.py [OUT]     OUT/report.html; for a comparison also loss.png, lr.png, profiles.png,
+                                          scaling.png and scaling.csv
     python dev/report/report.py RUN...    report.html in the directory that they share
 
 OUT is a directory of `train_gpt compare` or `train_gpt train`, or one with several runs (default: the newest below
@@ -14,10 +15,13 @@ import sys
 from pathlib import Path
 
 import needs  # noqa: F401
+import pandas as pd
 
 import page
 import picture
 import read
+import scaling
+import series
 
 
 def write_whole(path, text):
@@ -25,6 +29,17 @@ def write_whole(path, text):
     scratch = path.with_name(path.name + ".part")
     scratch.write_text(text, encoding="utf-8")
     os.replace(scratch, path)
+
+
+def write_laws(comparison, path):
+    """Writes the laws of a comparison of sizes; returns the paths. Deletes the file of an earlier report if there are
+    none."""
+    rows = scaling.rows_of(scaling.groups_with_laws(comparison, series.cells_of(comparison)))
+    if not rows:
+        path.unlink(missing_ok=True)
+        return []
+    write_whole(path, pd.DataFrame(rows).to_csv(index=False))
+    return [path]
 
 
 def is_comparison(directory):
@@ -49,7 +64,7 @@ def report(*directories):
     if len(directories) == 1 and (is_comparison(first) or not first.is_dir() or not runs_of([first])):
         comparison = read.read_comparison(first)
         write_whole(path, page.of_comparison(comparison))
-        return [path, *picture.draw_all(comparison, first)]
+        return [path, *picture.draw_all(comparison, first), *write_laws(comparison, first / "scaling.csv")]
     write_whole(path, page.of_runs(read.read_runs(runs_of(directories))))
     return [path]
 

@@ -255,6 +255,14 @@ def narrow(points, log, limits):
     return (covered < WIDEST_BAND) & points.y.between(*limits)
 
 
+# ---- FLOPs ---------------------------------------------------------------------------------------
+
+def flops_of(runs):
+    """The FLOPs of each run: counted by the program, or estimated for earlier tables."""
+    estimated = 6 * runs.parameters * runs.tokens
+    return runs.flops.fillna(estimated) if "flops" in runs else estimated
+
+
 # ---- Learning rates ------------------------------------------------------------------------------
 
 def tuned(comparison, cell, scale):

@@ -1,6 +1,6 @@
 """Name, color, dash and marker of each cell, shared by the page, the pictures, `watch` and the studies."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Okabe & Ito's colors, which color-blind readers can distinguish, without yellow and black. More follow for placements
 # that rarely appear together. The second of each pair has the same hue, lighter, for a dark page.
@@ -39,8 +39,24 @@ def by_number(index):
     return style(index % IN_TURN, index // IN_TURN)
 
 
+def styles_of_sizes(cells):
+    """Color stands for all other keys and dash for the size; None if sizes do not differ or colors do not suffice."""
+    sizes = list(dict.fromkeys(cell.get("size") for cell in cells))
+    others = [{key: value for key, value in cell.items() if key != "size"} for cell in cells]
+    kinds = [kind for i, kind in enumerate(others) if kind not in others[:i]]
+    if len(sizes) < 2 or len(kinds) > IN_TURN:
+        return None
+    looks = styles(kinds)
+    if len({look.light for look in looks}) < len(looks):
+        looks = [by_number(i) for i in range(len(kinds))]
+    return [replace(looks[kinds.index(other)], dash=DASHES[sizes.index(cell.get("size")) % len(DASHES)])
+            for cell, other in zip(cells, others)]
+
+
 def styles(cells):
     """cells: [{key: value}]. Color stands for the placement and dash for the norm if that distinguishes all cells."""
+    if looks := styles_of_sizes(cells):
+        return looks
     chosen = []
     for cell in cells:
         placement, norm = cell.get("placement"), cell.get("norm") or "layernorm"

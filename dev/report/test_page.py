@@ -87,7 +87,7 @@ class Page(Scratch):
     def test_axes(self):
         self.open("full")
         for x, title, end in (("seconds", "seconds of training", None), ("tokens", "tokens", 400 * 512),
-                              ("flops", "FLOPs (6 × parameters × tokens)", 6 * 59000 * 400 * 512)):
+                              ("flops", "FLOPs", 6 * 59000 * 400 * 512)):
             self.browser.evaluate(f"document.querySelector('[data-x={x}]').click()")
             self.browser.wait(f"document.querySelector('#loss .xtitle').textContent === '{title}'")
             self.check_losses()

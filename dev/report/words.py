@@ -6,6 +6,7 @@ from statistics import mean, stdev
 
 from scipy import stats
 
+import scaling
 import series
 
 
@@ -61,8 +62,11 @@ HIGHER = "All others that finished are distinguishably higher."  # with Holm's c
 NAMED_AT_MOST = 4  # cells named in a headline; if there are more, their number
 
 
-def headline(comparison, cells):
-    """[sentence]: first the result, as far as the intervals and the tuning support it; then failures."""
+def headline(comparison, cells, groups=()):
+    """[sentence]: first the result, as far as the intervals and the tuning support it; then failures. If cells are
+    groups of sizes, the result is what their laws say."""
+    if groups:
+        return scaling.headline(groups, series.floor_of(comparison)) + trouble(cells)
     means = dict(zip(comparison.summary.cell, comparison.summary["mean"]))
     ranked = sorted((cell for cell in cells if known(means.get(cell.name))), key=lambda cell: means[cell.name])
     if ranked:
@@ -196,10 +200,11 @@ def recipe_line(comparison):
     if "context" in told:
         parts.append(f"context {told['context']}")
     together = comparison.summary is not None or len(final) == 1
+    sizes = "size" in comparison.keys
     if together and known(mean_of(final, "parameters")):
-        parts.append(f"{mean_of(final, 'parameters') / 1000:,.0f} k parameters")
+        parts.append(f"{span_of(final.parameters / 1000, sizes, '{:,.0f}'.format)} k parameters")
     long = final[final.state == "finished"] if (final.state == "finished").any() else final
-    parts += [f"{plain(mean_of(long, name))} {name}" for name in ("steps", "tokens")
+    parts += [f"{span_of(long[name], sizes, plain)} {name}" for name in ("steps", "tokens")
               if known(mean_of(long, name)) and (together or long[name].nunique() == 1)]
     seeds = final.seed.nunique()
     if comparison.summary is not None:
@@ -209,6 +214,11 @@ def recipe_line(comparison):
     if "lr" in told and "peak_lr" not in comparison.tuned:
         parts.append(f"learning rate {told['lr']}")
     return parts
+
+
+def span_of(column, sizes, text):
+    """The mean of a column, or its range if the runs have several sizes."""
+    return f"{text(float(column.min()))} to {text(float(column.max()))}" if sizes else text(float(column.mean()))
 
 
 def mean_of(table, column):

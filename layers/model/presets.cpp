@@ -1,9 +1,10 @@
 // The table of presets. The authors published the numbers, except for `nano`, which is ours. A family states its wiring
 // once. A size adds its numbers and its differences from the family. Everything else is as in GPT-2, the default
-// Config.
+// Config. Sizes by depth scale `nano`.
 
 #include "presets.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -384,6 +385,46 @@ Config config_of(const Family& family, const Size& size) {
   return c;
 }
 
+// ---- sizes by depth --------------------------------------------------------------------------------------
+
+constexpr const char* kNano = "nano";
+constexpr int kChannelsPerLayer = 32;  // a head has as many, as in nano
+constexpr int kMostDepth = 64;
+
+// Returns the depth in "d3.5", or 0 if the name is no size by depth.
+double depth_of(std::string_view size) {
+  const std::vector<std::string> sizes = sizes_by_depth();
+  const auto found = std::ranges::find(sizes, size);
+  return found == sizes.end() ? 0 : 1 + static_cast<double>(found - sizes.begin()) / 2;
+}
+
+// Returns the number nearest to `wanted` that divides the channels into heads of an even size.
+int heads_near(int wanted, int channels) {
+  for (int away = 0;; ++away)
+    for (const int heads : {wanted - away, wanted + away})
+      if (heads > 0 && channels % (2 * heads) == 0) return heads;
+}
+
+// Returns the number of key heads with nano's share of the query heads. A single one stays alone.
+int key_heads_of(const Config& nano, int heads) {
+  if (nano.kv_heads <= 1) return nano.kv_heads;
+  int key_heads = std::max(1, heads * nano.kv_heads / nano.n_head);
+  while (heads % key_heads != 0) --key_heads;
+  return key_heads;
+}
+
+Config scaled_to(double depth, const Config& nano) {
+  Config c = nano;
+  c.n_layer = static_cast<int>(depth + .5);
+  if (c.encoder_layers > 0) c.encoder_layers = c.n_layer;
+  c.channels = static_cast<int>(kChannelsPerLayer * depth);
+  c.n_head = heads_near(c.n_layer, c.channels);
+  c.kv_heads = key_heads_of(nano, c.n_head);
+  for (int Config::*width : {&Config::hidden, &Config::embedding_channels})
+    c.*width = nano.*width * c.channels / nano.channels;
+  return c;
+}
+
 }  // namespace
 
 const std::vector<Preset>& presets() {
@@ -397,6 +438,13 @@ const std::vector<Preset>& presets() {
   return rows;
 }
 
+std::vector<std::string> sizes_by_depth() {
+  std::vector<std::string> names;
+  for (int halves = 2; halves <= 2 * kMostDepth; ++halves)
+    names.emplace_back("d").append(std::to_string(halves / 2)).append(halves % 2 == 0 ? "" : ".5");
+  return names;
+}
+
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
   for (const Preset& row : presets())
@@ -404,14 +452,18 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
-const Preset& preset_row(std::string_view preset, std::string_view size) {
+Preset preset_row(std::string_view preset, std::string_view size) {
+  const double depth = depth_of(size);
   std::vector<std::string> sizes;
   for (const Preset& row : presets()) {
     if (preset != row.name) continue;
     if (size == row.size) return row;
+    if (depth > 0 && row.size == std::string_view(kNano))
+      return {row.name, "", "scaled by depth", scaled_to(depth, row.config), row.source, row.missing};
     sizes.emplace_back(row.size);
   }
   if (sizes.empty()) throw std::invalid_argument(unknown_name("preset", preset, preset_names()));
+  sizes.push_back("d1...d" + std::to_string(kMostDepth));
   throw std::invalid_argument(unknown_name("size of preset " + std::string(preset), size, sizes));
 }
 

@@ -1,5 +1,9 @@
 #pragma once
 // Presets: published models, by family and size.
+//
+// Every family also has sizes by depth, "d1" to "d64" in steps of a half: its nano, scaled so that size d has d layers
+// (rounded), 32·d channels, and heads of about 32 channels. d4 of most families is nano. nanochat's depth does the same
+// with 64 channels for each layer.
 
 #include <string>
 #include <string_view>
@@ -14,7 +18,8 @@ struct Preset {
   const char* source;
   const char* missing;  // the part of the model that is not implemented, or ""
 };
-const std::vector<Preset>& presets();
-const Preset& preset_row(std::string_view preset, std::string_view size);  // throws an error that names the nearest
-Config preset_config(std::string_view preset, std::string_view size);      // throws likewise
-std::vector<std::string> preset_names();                                   // each once
+const std::vector<Preset>& presets();  // without sizes by depth
+Preset preset_row(std::string_view preset, std::string_view size);     // throws an error that names the nearest
+Config preset_config(std::string_view preset, std::string_view size);  // throws likewise
+std::vector<std::string> preset_names();                               // each once
+std::vector<std::string> sizes_by_depth();                             // in ascending order

@@ -1,0 +1,19 @@
+#pragma once
+// The sizes and lengths of a scaling comparison: --flops and --tokens-per-parameter.
+
+#include "summary.hpp"
+
+// Replaces --flops by sizes in --grid, the nearest to each budget, and by --tokens-per-parameter. Reads the text,
+// because the vocabulary is part of the costs. Throws std::invalid_argument if a budget is below or above all sizes, or
+// if two have the same size.
+Command with_sizes(const Command& command);
+
+// With --tokens-per-parameter, fills Comparison::tokens and sets the steps of the planned runs. All cells of a size
+// train on the same number of tokens: that of their preset, size and --init-from without the grid's other options.
+void set_lengths(Comparison& comparison);
+
+// Returns the options with the vocabulary of the text, and the steps of --tokens-per-parameter.
+TrainOptions with_length(const Comparison& comparison, size_t cell, TrainOptions options);
+
+// Returns what the options follow from in a text that is read with this context.
+TextFacts facts_of(const Dataset& data, int context);
