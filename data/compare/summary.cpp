@@ -113,10 +113,6 @@ double sensitivity(const Comparison& c, size_t cell, size_t k) {
   return lr_sensitivity(losses, initial);
 }
 
-}  // namespace
-
-namespace {
-
 // Returns the cell with the keys of `like`, but this size.
 std::optional<size_t> cell_of_size(const Grid& grid, size_t like, const std::string& size) {
   const std::string name = grid.cells[like].without("size").name;
