@@ -116,13 +116,22 @@ nearest() {
   local own=test_${1##*/}
   if [ "$2" = "$everywhere" ] && [ -e "test/$own" ]; then echo "[#${own%.cpp}]"; else echo "$2"; fi
 }
-limit='' longest=0
-while IFS= read -r spec; do
-  SECONDS=0
-  failing=$(tests_of "$spec")
-  [ -z "$failing" ] || die "without any mutant this test fails already: $failing"
-  [ "$SECONDS" -le "$longest" ] || longest=$SECONDS
-done < <(printf '%s\n' "${specs[@]:begin:count}" | sort -u)
+limit=''
+selections=()
+while IFS= read -r spec; do selections+=("$spec"); done < <(printf '%s\n' "${specs[@]:begin:count}" | sort -u)
+unbroken() { # every workers-th selection, from $1 on; prints the seconds of each
+  local i failing
+  for ((i = $1; i < ${#selections[@]}; i += workers)); do
+    SECONDS=0
+    failing=$(tests_of "${selections[i]}")
+    [ -z "$failing" ] || die "without any mutant this test fails already: $failing"
+    echo "$SECONDS"
+  done
+}
+running=()
+for ((w = 0; w < workers; w++)); do unbroken $w >"$root/seconds-$w" & running+=($!); done
+for job in "${running[@]}"; do wait "$job" || { kill "${running[@]}" 2>/dev/null; exit 2; }; done
+longest=$(for ((w = 0; w < workers; w++)); do cat "$root/seconds-$w"; done | sort -n | tail -n 1)
 for tool in timeout gtimeout; do
   command -v "$tool" >/dev/null && limit="$tool $((5 * longest + 30))" && break
 done
