@@ -31,6 +31,15 @@ TEST_CASE("gemma2 multiplies its embedding by the square root of the channels", 
   CHECK(config_of("--preset llama --channels 48").embedding_scale == 1);
 }
 
+TEST_CASE("presets with a window have it in the layers that their papers name", "[presets]") {
+  const auto layers = [](const std::string& preset) { return config_of("--preset " + preset).window_layers; };
+  CHECK(layers("gemma2") == "1 of 2");
+  CHECK(layers("gpt-oss") == "1 of 2");
+  CHECK(layers("gemma3") == "3 of 4");  // nano's four layers
+  CHECK(layers("gemma3 --size 1B") == "5 of 6");
+  CHECK(layers("mistral") == "all");
+}
+
 // Hugging Face rotates int(0.4 * head_dim) numbers of each head of Phi-2, and fails if that is odd. We leave out the
 // last.
 TEST_CASE("phi-2 rotates .4 of a head of any size", "[presets]") {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kTokensPerParameter = 20;  // Hoffmann et al. 2022, arXiv 2203.15556 ("Chinchilla")
 
-std::string shown(double flops) { return format("%.2g", flops); }
+std::string shown(double flops) { return format("%.3g", flops); }
 
 void fill_vocabulary(TrainOptions& o, int vocabulary) {
   if (o.config.vocab_size == 0) o.config.vocab_size = vocabulary;
