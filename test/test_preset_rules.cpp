@@ -31,7 +31,7 @@ TEST_CASE("gemma2 multiplies its embedding by the square root of the channels", 
   CHECK(config_of("--preset llama --channels 48").embedding_scale == 1);
 }
 
-TEST_CASE("presets with a window have it in the layers that their papers name", "[presets]") {
+TEST_CASE("presets with a window have it in the layers that their sources name", "[presets]") {
   const auto layers = [](const std::string& preset) { return config_of("--preset " + preset).window_layers; };
   CHECK(layers("gemma2") == "1 of 2");
   CHECK(layers("gpt-oss") == "1 of 2");
@@ -47,6 +47,13 @@ TEST_CASE("phi-2 rotates .4 of a head of any size", "[presets]") {
   CHECK(config_of("--preset phi-2").rope_fraction == .4f);
   for (const auto& [D, R] : {std::pair{32, 12}, {10, 4}, {16, 6}, {20, 8}, {24, 8}, {64, 24}, {80, 32}, {96, 38}})
     CHECK(config_of("--preset phi-2 --head-dim " + std::to_string(D)).rope_dims() == R);
+}
+
+TEST_CASE("presets rotate the share of a head that their sources name", "[presets]") {
+  const auto share = [](const std::string& preset) { return config_of("--preset " + preset).rope_fraction; };
+  CHECK(share("gpt-neox") == .25f);
+  CHECK(share("chatglm2-6b") == .5f);
+  CHECK(share("llama") == 1);
 }
 
 TEST_CASE("a nano preset differs from its family only in sizes", "[presets]") {
