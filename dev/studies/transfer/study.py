@@ -232,10 +232,10 @@ def draw_moves(axis, found, optimizer, direction):
     axis.axvspan(-HALF, HALF, color="0.93", zorder=0)
     axis.axvline(0, color="0.5", linewidth=1)
     span = 1.2 * math.log2(SIZES[direction][-1] / SIZES[direction][0])
-    axis.set(yticks=range(len(PLACEMENTS)), yticklabels=PLACEMENTS, ylim=(len(PLACEMENTS) - 0.5, -0.5),
+    axis.set(yticks=range(len(PLACEMENTS)), yticklabels=PLACEMENTS, ylim=(len(PLACEMENTS) - 0.5, -1.5),
              xlim=(-span, span), xlabel=f"doublings of the best rate, {SIZES[direction][0]} → "
              f"{SIZES[direction][-1]} {KEYS[direction]}", title=f"{OPTIMIZERS[optimizer]}, {direction}")
-    axis.legend(fontsize=8, loc="upper right")
+    axis.legend(fontsize=8, loc="upper right", ncols=2)
 
 
 def picture():
