@@ -9,7 +9,7 @@
 Command with_sizes(const Command& command);
 
 // With --tokens-per-parameter, fills Comparison::tokens and sets the steps of the planned runs. All cells of a size
-// train on the same number of tokens: that of their preset, size and --init-from without the grid's other options.
+// train on the same number of tokens, which follows from their preset, size and --init-from alone.
 void set_lengths(Comparison& comparison);
 
 // Returns the options with the vocabulary of the text, and the steps of --tokens-per-parameter.

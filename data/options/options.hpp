@@ -40,7 +40,7 @@ struct TrainOptions : TextOptions {
   int batch = 4, accumulate = 1, lanes = 1;
   int64_t steps = 3000;
   double epochs = 0;             // replaces `steps`; 0 if not given
-  double tokens_per_parameter = 0;  // likewise
+  double tokens_per_parameter = 0;  // replaces `steps`; 0 if not given
   std::string time_limit;        // --for
   double time_in_all = 0;        // --for in seconds, including the time before --resume; 0 if none
   std::string config_file;       // --config

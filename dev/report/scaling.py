@@ -260,7 +260,7 @@ def saving_text(saved):
 
 
 def headline(groups, floor):
-    """[sentence]: the compute saved at equal loss, as far as the intervals support it."""
+    """Sentences that say how much compute is saved at equal loss, as far as the intervals support it."""
     if reason := missing(groups, floor):
         return [reason]
     baseline = next((group for group in groups if group.baseline), None)
