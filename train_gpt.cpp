@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "data/commands/corpus.hpp"
-#include "data/commands/eval.hpp"
+#include "data/commands/eval/eval.hpp"
 #include "data/commands/export.hpp"
 #include "data/commands/import.hpp"
-#include "data/commands/info.hpp"
-#include "data/commands/init_report.hpp"
+#include "data/commands/info/info.hpp"
+#include "data/commands/init_report/init_report.hpp"
 #include "data/commands/sample.hpp"
 #include "data/commands/tokenize.hpp"
 #include "data/commands/tokenizer.hpp"

@@ -1,4 +1,4 @@
-#include "data/commands/cost.hpp"
+#include "data/commands/info/cost.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "data/commands/cost_text.hpp"
+#include "data/commands/info/cost_text.hpp"
 #include "data/host/peak.hpp"
 #include "data/host/progress.hpp"
 #include "forms.hpp"

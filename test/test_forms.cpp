@@ -1,7 +1,7 @@
 // The forms of a block in the program: drawn, configured, trained, resumed, sampled.
 
 #include "catch.hpp"
-#include "data/commands/model_text.hpp"
+#include "data/commands/info/model_text.hpp"
 #include "small_run.hpp"
 
 namespace {

@@ -34,8 +34,8 @@ void train_all(Comparison& c) {
   train_cells(c);
 }
 
-// Returns the comparison with only the cells of the shard. A cell is never divided, because tuning compares its runs. It
-// stays together with the cells that take over its values.
+// Returns the comparison with only the cells of the shard. A cell is never divided, because tuning compares its runs.
+// It stays together with the cells that take over its values.
 Comparison cells_of_shard(const Comparison& c) {
   const std::vector<size_t> tuned = tuned_cells(c);
   const size_t points = c.tuning.combinations().size();

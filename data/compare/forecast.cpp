@@ -89,8 +89,8 @@ double seconds_per_operation(const Comparison& c, size_t i, double operations, b
   }
 }
 
-// Returns the seconds per operation of each cell, measured on the largest model of the cell's size, because an operation
-// takes longer in a small model.
+// Returns the seconds per operation of each cell, measured on the largest model of the cell's size: an operation takes
+// longer in a small model.
 std::vector<double> speeds_of_cells(const Comparison& c, const std::vector<double>& operations, Forecast& f) {
   std::map<std::string, size_t> largest;  // key: a size
   for (size_t i = 0; i < c.planned.size(); ++i) {

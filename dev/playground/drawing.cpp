@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "data/commands/model_text.hpp"
+#include "data/commands/info/model_text.hpp"
 #include "layers/config/placements.hpp"
 
 using nlohmann::ordered_json;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/commands/model_text.hpp"
+#include "data/commands/info/model_text.hpp"
 #include "data/corpus/corpus.hpp"
 #include "data/files/json.hpp"
 #include "data/options/command_settings.hpp"

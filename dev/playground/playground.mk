@@ -11,8 +11,9 @@ build/playground/config.mk: dev/setup.sh
 WASM_OUT := build/playground/wasm
 WASM_DATA := $(patsubst %,data/%.cpp,files/json strings/format strings/utf8 options/options \
   options/command_settings options/settings_file options/toml options/train_settings options/values \
-  run/generate_text run/schedule run/step_inputs commands/model_text corpus/corpus corpus/grammar corpus/grammar_lines \
-  text/dataset text/masking text/rows text/spans text/split text/tokens tokenizer/chat_template tokenizer/tokenizer)
+  run/generate_text run/schedule run/step_inputs commands/info/model_text corpus/corpus corpus/grammar \
+  corpus/grammar_lines text/dataset text/masking text/rows text/spans text/split text/tokens tokenizer/chat_template \
+  tokenizer/tokenizer)
 WASM_LAYERS := $(filter-out layers/textbook/%,$(sort $(wildcard layers/*/*.cpp)))
 WASM_OBJECTS := $(patsubst %.cpp,$(WASM_OUT)/%.o,$(WASM_LAYERS) $(WASM_DATA) \
   $(patsubst %,dev/playground/%.cpp,drawing engine kernels reading wasm))

@@ -13,7 +13,7 @@
 
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
+using TextRows = std::vector<std::vector<std::string>>;
 
 std::string share(double part, double all) { return format("%.1f %%", 100 * part / all); }
 
@@ -91,7 +91,7 @@ std::string sizes(const Config& c, int B, const StepCost& s) {
 }
 
 std::string parameters(const StepCost& s) {
-  Rows rows = {{"parameters", "number", "share"}};
+  TextRows rows = {{"parameters", "number", "share"}};
   const auto row = [&](const char* name, double n) { rows.push_back({name, format_count(n), share(n, s.parameters)}); };
   for (const PartCost& part : s.parts)
     if (part.parameters > 0) row(part.name, part.parameters);
@@ -102,7 +102,7 @@ std::string parameters(const StepCost& s) {
 }
 
 std::string operations(const StepCost& s) {
-  Rows rows = {{"flops a token", "forward", "backward", "share", "flops a byte"}};
+  TextRows rows = {{"flops a token", "forward", "backward", "share", "flops a byte"}};
   for (const PartCost& part : s.parts)
     if (const double n = part.multiply_adds; n > 0)
       rows.push_back({part.name, format_count(2 * n), format_count(4 * n), share(n, s.multiply_adds),
@@ -129,7 +129,7 @@ std::vector<std::string> heading(const std::vector<std::string>& start, const ch
 }
 
 std::string kept(const StepCosts& costs) {
-  Rows rows = {heading({"kept for backward"}, "bytes a token", costs)};
+  TextRows rows = {heading({"kept for backward"}, "bytes a token", costs)};
   for (size_t i = 0; i < costs[0].parts.size(); ++i)
     if (const PartCost& part = costs[0].parts[i]; part.floats > 0 && !costs[0].is_shared(part))
       rows.push_back(
@@ -146,7 +146,7 @@ std::string optimizers(const StepCost& s) {
 }
 
 std::string memory(const Config& config, const StepCosts& costs, double N) {
-  Rows rows = {heading({"memory of a step", ""}, "bytes", costs)};
+  TextRows rows = {heading({"memory of a step", ""}, "bytes", costs)};
   const auto row = [&](const std::string& name, const std::string& note, const auto& bytes_of) {
     if (bytes_of(costs[0]) > 0)
       rows.push_back(table_row({name, note}, costs, [&](const StepCost& c) { return format_count(bytes_of(c)); }));
