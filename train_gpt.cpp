@@ -15,7 +15,7 @@
 
 #include "data/commands/corpus.hpp"
 #include "data/commands/eval/eval.hpp"
-#include "data/commands/export.hpp"
+#include "data/commands/export/export.hpp"
 #include "data/commands/import.hpp"
 #include "data/commands/info/info.hpp"
 #include "data/commands/init_report/init_report.hpp"

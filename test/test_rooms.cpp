@@ -48,7 +48,8 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"data/formats", "data/formats/gguf", "data/formats/huggingface", "data/formats/pytorch"},
     {"data/run_directory"},
     {"data/run"},
-    {"data/compare", "data/commands", "data/commands/eval", "data/commands/info", "data/commands/init_report"},
+    {"data/compare", "data/commands", "data/commands/eval", "data/commands/export", "data/commands/info",
+     "data/commands/init_report"},
     {""}};
 
 int floor_of(const std::string& room) {

@@ -15,8 +15,9 @@
 const std::vector<Format>& formats() {
   static const std::vector<Format> rows = {
       {.name = "hf", .description = "folder of Hugging Face's transformers", .dtypes = {"f32", "f16", "bf16"},
-       .adapters = true, .is = is_huggingface_folder, .open = open_huggingface, .check = check_huggingface,
-       .write = write_huggingface, .files = files_of_huggingface(), .is_export = is_huggingface_export},
+       .card = true, .adapters = true, .is = is_huggingface_folder, .open = open_huggingface,
+       .check = check_huggingface, .write = write_huggingface, .files = files_of_huggingface(),
+       .is_export = is_huggingface_export},
       {.name = "gguf", .description = "file of llama.cpp", .dtypes = {"f32", "f16", "bf16", "q8_0"}, .folder = false,
        .is = is_gguf, .open = open_gguf, .check = check_gguf, .write = write_gguf},
       {.name = "llmc", .description = "folder of llm.c", .dtypes = {"f32", "bf16"}, .is = is_llmc, .open = open_llmc,

@@ -11,6 +11,7 @@ struct Format {
   const char *name = "", *description = "";
   std::vector<std::string> dtypes = {"f32"};  // the number types that write() has; the first is the default
   bool folder = true;                         // or a file
+  bool card = false;                          // hubs read a model card from its folder
   bool adapters = false;                      // can hold the adapters of --lora without the weights
 
   bool (*is)(const std::string& path) = nullptr;  // null if we cannot read the format

@@ -116,15 +116,25 @@ MetricsRow parse_row(const std::string& line) {
           x[grad_norm], x[clipped] == 1, x[step_ms], x[tokens_per_second], x[val_loss_full]};
 }
 
+std::vector<std::string> all_columns() { return {std::begin(metrics::names), std::end(metrics::names)}; }
+
+// The last line of a metrics.csv.
+MetricsRow last_row(std::string text) {
+  text.pop_back();
+  return parse_row(text.substr(text.rfind('\n') + 1));
+}
+
 }  // namespace
+
+MetricsRow row_of_step(const std::string& path, int64_t step) {
+  const MetricsRow row = last_row(csv_up_to(path, all_columns(), step, {}, true).text);
+  return row.step == step ? row : MetricsRow();
+}
 
 Metrics::Metrics(const std::string& directory, int64_t last_step, const std::string& unwritten)
     : path_(directory + "/metrics.csv"),
-      file_(path_, readable_rows(path_, csv_up_to(path_, {std::begin(metrics::names), std::end(metrics::names)},
-                                                  last_step, {}, true))) {
-  std::string text = read_file(path_);
-  text.pop_back();
-  last_ = parse_row(text.substr(text.rfind('\n') + 1));
+      file_(path_, readable_rows(path_, csv_up_to(path_, all_columns(), last_step, {}, true))) {
+  last_ = last_row(read_file(path_));
   const std::vector<std::string> fields = csv_fields(unwritten);
   if (last_.step >= last_step || fields.size() != metrics::columns || fields[0] != std::to_string(last_step)) return;
   write(parse_row(unwritten));

@@ -47,6 +47,9 @@ struct MetricsRow {
   double val_loss_full = std::numeric_limits<double>::quiet_NaN();  // on the whole validation split, at the last step
 };
 
+// Returns the row of this step from a metrics.csv; one of step 0 if it or the file is not there.
+MetricsRow row_of_step(const std::string& path, int64_t step);
+
 // Returns the row as a line of metrics.csv, without '\n'.
 std::string csv_line(const MetricsRow& row);
 

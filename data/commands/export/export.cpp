@@ -14,6 +14,7 @@
 #include "data/run_directory/directory.hpp"
 #include "data/text/pairs.hpp"
 #include "layers/training/branch_factors.hpp"
+#include "model_card.hpp"
 
 namespace fs = std::filesystem;
 
@@ -46,6 +47,7 @@ std::vector<std::string> earlier_export(const std::string& folder) {
   if (has_checkpoint(folder))
     throw std::runtime_error(folder + " holds a run, which would be read instead: choose another --out");
   std::vector<std::string> files;
+  if (has_own_card(folder)) files.push_back((fs::path(folder) / kModelCard).string());
   for (const auto& [file, ours] : found) files.push_back(file);
   return files;
 }
@@ -137,8 +139,11 @@ void run_export(const ExportOptions& options) {
                                trained.header.came_dtype};
   check_dtype(format, exported.dtype);
   format.check(exported);
+  const std::string card = format.card ? model_card(trained, options.out) : "";
   make_output(options.out, format.folder, options.force);
   const std::string written = format.write(options.out, exported);
+  const bool keeps_card = format.card && !write_model_card(options.out, card);
   std::printf("%s, step %lld\n", exported.name.c_str(), static_cast<long long>(trained.header.step));
   std::printf("%s: %s\n", options.out.c_str(), written.c_str());
+  if (keeps_card) std::printf("%s/%s: kept, because export did not write it\n", options.out.c_str(), kModelCard);
 }
