@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs all tests of the report, and the tests of the studies' numbers:
+"""Runs all tests of the report, and those of the numbers of the studies and of the track:
 
     make test-report        or: python dev/report/test_report.py [-k NAME]
 """
@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).parent
-STUDIES = HERE.parent / "studies"
+FOLDERS = [HERE, HERE.parent / "studies", HERE.parent / "track"]
 
 
 class Counted(unittest.TextTestResult):
@@ -27,9 +27,9 @@ if __name__ == "__main__":
     args = parser.parse_args()
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{args.k}*"] if args.k else None
-    sys.path.append(str(STUDIES))
-    paths = sorted([*HERE.glob("test_*.py"), *STUDIES.glob("test_*.py")])
-    names = [path.stem for path in paths if path.stem != "test_report"]
+    sys.path += map(str, FOLDERS)
+    names = sorted(path.stem for folder in FOLDERS for path in folder.glob("test_*.py"))
+    names.remove("test_report")
     result = unittest.TextTestRunner(verbosity=2, resultclass=Counted).run(loader.loadTestsFromNames(names))
     failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
     for test, reason in result.skipped:

@@ -114,14 +114,7 @@ class Study:
         return ["--data", str(ENGLISH), "--documents", "file"]
 
     def run(self, *words):
-        """Runs train_gpt. Exits if that fails or is interrupted; the runs are saved by then."""
-        process = subprocess.Popen([str(BINARY), *words], stdin=subprocess.DEVNULL)
-        try:
-            failed = process.wait()
-        except KeyboardInterrupt:
-            failed = process.wait()
-        if failed:
-            sys.exit(f"{self.name}: stopped; the same command goes on where it was")
+        run_program(self.name, *words)
 
     def timed(self, place, words, run, resumes=False):
         """Calls run() unless it succeeded with these options before. Returns the note of it, with the seconds of all
@@ -235,6 +228,17 @@ class Study:
         replace_between(HERE / "README.md", self.name, f"{markdown.strip()}\n{took}")
         print(self.folder / "picture.png")
         print(markdown)
+
+
+def run_program(name, *words):
+    """Runs train_gpt. Exits if that fails or is interrupted; the runs are saved by then."""
+    process = subprocess.Popen([str(BINARY), *words], stdin=subprocess.DEVNULL)
+    try:
+        failed = process.wait()
+    except KeyboardInterrupt:
+        failed = process.wait()
+    if failed:
+        sys.exit(f"{name}: stopped; the same command goes on where it was")
 
 
 def machine():

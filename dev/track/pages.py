@@ -1,0 +1,104 @@
+"""Writes the tables of README.md and picture.png from the entries' files."""
+
+import results
+import rules
+from common import HERE as STUDIES
+from common import interval, outcome, plt, replace_between, table
+
+FOLDER = STUDIES.parent / "track"
+VERDICTS = {"baseline": "black", "better": "#0072B2", "worse": "#D55E00", "not distinguishable": "0.55"}
+OPTIMIZERS = {"adamw": ("o", "AdamW"), "muon": ("s", "Muon"), "normuon": ("D", "NorMuon")}
+OTHER = ("^", "another optimizer")
+
+
+def against_baseline(entry):
+    return rules.BASELINE
+
+
+def link(name):
+    return f"[{name}](entries/{name}.toml)"
+
+
+def ranking(entries, runs):
+    """The table of a text: the lowest loss first, then the entries that did not finish."""
+    if runs.empty:
+        return "Not run yet.\n"
+    found, final = results.verdicts(entries, runs, against_baseline), results.losses(runs)
+    names = sorted(dict.fromkeys(runs.name), key=lambda name: final[name].mean() if name in final else float("inf"))
+    rows = []
+    for name in names:
+        some = runs[runs.name == name]
+        rate, warmup, edge = some.peak_lr.iloc[0], some.warmup.iloc[0], "\\*" if some.at_edge.iloc[0] else ""
+        judged = ["", "", "baseline"] if name == rules.BASELINE else results.difference_of(found, name)
+        rows.append([link(name), f"{rate:g}, {warmup}{edge}", int(some.steps.iloc[0]), outcome(some), *judged])
+    return table(rows, ["entry", "rate, warm-up", "steps", "final loss", f"minus `{rules.BASELINE}`", "p (Holm)",
+                        "verdict"])
+
+
+def claims(entries, runs_of):
+    """The table of claims: each entry beside the one that it is a change of."""
+    found = {text.name: results.verdicts(entries, runs, lambda entry: entry.against) for text, runs in runs_of.items()}
+    rows = []
+    for entry in sorted(entries, key=lambda entry: (entry.date, entry.name)):
+        cells = [cell for text in found for cell in results.difference_of(found[text], entry.name)[::2]]
+        if any(cells):
+            rows.append([link(entry.name), entry.date.year, entry.claim, f"`{entry.against}`", *cells])
+    heads = [head for text in runs_of for head in (f"difference, {text.title}", "verdict")]
+    return table(rows, ["entry", "year", "claim", "compared with", *heads])
+
+
+def draw_text(axis, entries, runs, text):
+    """Final losses against the dates of the claims, and the lowest so far."""
+    final, found = results.losses(runs), results.verdicts(entries, runs, against_baseline)
+    shown = sorted((entry for entry in entries if entry.name in final), key=lambda entry: (entry.date, entry.name))
+    best, steps, record = float("inf"), [], []
+    for entry in shown:
+        mean, half = interval(final[entry.name])
+        verdict = found[entry.name][2] if entry.name in found else "baseline"
+        marker = OPTIMIZERS.get(entry.options.get("optimizer", "adamw"), OTHER)[0]
+        axis.errorbar(entry.date, mean, yerr=half, fmt=marker, color=VERDICTS[verdict], capsize=2, elinewidth=1)
+        if mean < best:
+            best = mean
+            record.append((entry, mean))
+        steps.append((entry.date, best))
+    axis.step(*zip(*steps), where="post", color="0.6", linewidth=1, zorder=0)
+    for entry, mean in record:
+        axis.annotate(entry.name, (entry.date, mean), xytext=(5, -10), textcoords="offset points", fontsize=8)
+    axis.set(title=text.title, xlabel="date of the claim", ylabel="final loss, nats per token")
+    axis.tick_params(axis="x", labelrotation=30)
+
+
+def legend(axis, entries):
+    for verdict, color in VERDICTS.items():
+        axis.plot([], [], "o", color=color, label=verdict)
+    used = dict.fromkeys(OPTIMIZERS.get(entry.options.get("optimizer", "adamw"), OTHER) for entry in entries)
+    for marker, name in used:
+        axis.plot([], [], marker, color="0.3", fillstyle="none", label=name)
+    axis.legend(fontsize=8)
+
+
+def draw(entries, runs_of, path):
+    figure, axes = plt.subplots(1, len(runs_of), figsize=(5.4 * len(runs_of), 4.4), squeeze=False)
+    for axis, (text, runs) in zip(axes[0], runs_of.items()):
+        draw_text(axis, entries, runs, text)
+    names = {name for runs in runs_of.values() for name in runs.name}
+    legend(axes[0][0], [entry for entry in entries if entry.name in names])
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def sections(entries, runs_of):
+    """{mark in README.md: what belongs there}"""
+    tables = {text.name: ranking(entries, runs) for text, runs in runs_of.items()}
+    return {"claims": claims(entries, runs_of), **tables}
+
+
+def publish(entries, folder=FOLDER):
+    """Writes the tables, and the picture of the texts on which the baseline was run."""
+    runs_of = {text: results.final_runs(entries, text) for text in rules.TEXTS}
+    for name, text in sections(entries, runs_of).items():
+        replace_between(folder / "README.md", name, text)
+    drawn = {text: runs for text, runs in runs_of.items() if rules.BASELINE in set(runs.name)}
+    if drawn:
+        draw(entries, drawn, folder / "picture.png")
+    print(folder / "README.md", folder / "picture.png", sep="\n")
