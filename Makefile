@@ -152,8 +152,8 @@ $(OUT)/layers/kernels/gemm.o: private EXTRA += $(if $(call has,__clang__),,$(if 
 # The textbook is there to be read: -O3 takes twice as long to compile it, and makes it a quarter faster.
 $(OUT)/layers/textbook/%.o: private OPTIMIZE := $(OPTIMIZE:-O3=-O2)
 
-# The commit that --version prints. A source archive of a release has it in VERSION.
-COMMIT := $(shell { [ -e .git ] && git describe --always --dirty || cat VERSION; } 2>/dev/null)
+# What --version prints: 0.1.0, or 0.1.0+ab12cd between releases.
+COMMIT := $(shell dev/release/version.sh 2>/dev/null)
 VERSIONED := $(filter $(OUT)/data/host/room.o $(OUT)/data/host/version.o,$(LIBRARY))
 $(VERSIONED): private OPTIMIZE += $(if $(COMMIT),-DCOMMIT='"$(COMMIT)"')
 $(VERSIONED): $(OUT)/commit

@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 
 #include "catch.hpp"
+#include "data/files/json.hpp"
 #include "data/options/completion.hpp"
 #include "data/options/man_page.hpp"
 #include "message.hpp"
@@ -20,6 +22,15 @@ namespace fs = std::filesystem;
 namespace {
 
 int status_of(const std::string& command) { return WEXITSTATUS(std::system(command.c_str())); }
+
+// What a command prints on standard output.
+std::string printed_by(const std::string& command) {
+  std::string text;
+  std::FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
+  for (int c; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+  pclose(pipe);
+  return text;
+}
 
 void write_script(const Folder& f, const std::string& name, const std::string& text) {
   f.write(name, text);
@@ -58,11 +69,7 @@ TEST_CASE("make takes a file whose name has spaces, and several files", "[releas
   REQUIRE(count_lines(rules) == 2);
   f.write("Makefile", rules + "t:\n\t@printf '[%s]' $(call files,$(DATA))\n");
   const auto words_of = [&](const std::string& data) {
-    std::string text;
-    std::FILE* pipe = popen(("make -s -C '" + f.path(".") + "' t DATA=\"" + data + "\" 2>/dev/null").c_str(), "r");
-    for (int c; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
-    pclose(pipe);
-    return text;
+    return printed_by("make -s -C '" + f.path(".") + "' t DATA=\"" + data + "\"");
   };
   if (words_of("a.txt") == "") return skip_test("no make");
   CHECK(words_of("my notes.txt") == "[my notes.txt]");
@@ -95,4 +102,42 @@ TEST_CASE("the launcher of a release starts the program that fits the processor"
   f.write("cpuinfo", "flags\t\t: fpu sse2 avx avx2x bmi1 bmi2 f16c fma abm movbe\n");
   CHECK(status_of(run) == 1);
   CHECK(f.read("out").starts_with("train_gpt: this program needs a processor with AVX2"));
+}
+
+TEST_CASE("the changelog, git's tags and an archive's VERSION say the version", "[release]") {
+  const Folder f;
+  fs::create_directories(f.path("dev/release"));
+  fs::copy_file("dev/release/version.sh", f.path("dev/release/version.sh"));
+  f.write("dev/CHANGELOG.md", "# Changelog\n\n## 1.2.0, unreleased\n\n- new\n\n## 1.1.0\n");
+  const std::string script = "'" + f.path("dev/release/version.sh") + "' ";
+  const auto git = [&](const std::string& words) {
+    return status_of("git -C '" + f.path(".") + "' -c user.name=a -c user.email=a@b.c " + words + " >/dev/null 2>&1");
+  };
+  CHECK(printed_by(script) == "1.2.0\n");
+  f.write("VERSION", "1.2.0+abc\n");
+  CHECK(printed_by(script) == "1.2.0+abc\n");
+  CHECK(printed_by(script + "--number") == "1.2.0\n");
+  if (git("init") != 0) return skip_test("no git");
+  REQUIRE(git("add dev") == 0);
+  REQUIRE(git("commit -m one") == 0);
+  REQUIRE(git("tag v1.1.0") == 0);
+  const std::string commit = printed_by(script);
+  CHECK(commit.starts_with("1.2.0+"));
+  CHECK(count_lines(commit) == 1);
+  REQUIRE(git("tag v1.2.0") == 0);
+  CHECK(printed_by(script) == "1.2.0\n");
+  f.write("dev/CHANGELOG.md", "## 1.2.0\n");
+  CHECK(printed_by(script).ends_with("-dirty\n"));
+}
+
+TEST_CASE("a release is cited by its version, and lists each library that it contains once", "[release]") {
+  const std::string number = printed_by("dev/release/version.sh --number");
+  std::ifstream file("dev/release/CITATION.cff");
+  const std::string citation((std::istreambuf_iterator<char>(file)), {});
+  CHECK(contains(citation, "\nversion: " + number));
+  const auto bill = parse_json(printed_by("dev/release/libraries.sh sbom 1.2.3"));
+  CHECK(bill.at("metadata").at("component").at("version") == "1.2.3");
+  std::set<std::string> names;
+  for (const auto& library : bill.at("components")) CHECK(names.insert(library.at("name")).second);
+  CHECK((names.empty() || names.count("libpcre2-dev") == 1));  // empty without dpkg
 }

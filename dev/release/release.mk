@@ -1,4 +1,4 @@
-NO_COMPILER += uninstall dist
+NO_COMPILER += uninstall dist deb
 
 PREFIX ?= /usr/local
 install: $(OUT)/train_gpt  ## install below PREFIX=/usr/local; MARCH=x86-64-v3 for other processors than this one
@@ -10,7 +10,14 @@ uninstall:  ## remove what install put below PREFIX=/usr/local
 dist:  ## write build/dist/: static Linux programs for x86-64-v3 and -v4, and the sources, for a release
 	+@MAKE='$(MAKE)' dev/release/dist.sh
 
+deb:  ## write build/train-gpt_VERSION_amd64.deb, a Debian package
+	+@MAKE='$(MAKE)' dev/release/deb.sh
+
 # ld warns of dlopen in libgomp. libgomp calls it for code that runs on accelerators, of which train_gpt has none.
 build/dist/train_gpt-$(MARCH): $(OUT)/train_gpt.o $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call SAY,link  $@)$(LINK) -static -s
+
+build/deb/train_gpt-$(MARCH): $(OUT)/train_gpt.o $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call SAY,link  $@)$(LINK) -s
