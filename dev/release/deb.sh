@@ -10,7 +10,7 @@ command -v dpkg-shlibdeps >/dev/null || die "dpkg-shlibdeps is missing: install 
 
 version=$(dev/release/version.sh)
 case $version in *-dirty) die "the tree has changes: commit them" ;; esac
-name=train-gpt version=${version/+/~} architecture=$(dpkg --print-architecture)
+name=train-gpt version=${version/+/'~'} architecture=$(dpkg --print-architecture)
 tree=$PWD/build/deb/root
 programs=$tree/usr/lib/$name docs=$tree/usr/share/doc/$name
 maintainer="${DEBFULLNAME:-$(git log -1 --format=%an)} <${DEBEMAIL:-$(git log -1 --format=%ae)}>"
