@@ -90,14 +90,14 @@ TEST_CASE("the launcher of a release starts the program that fits the processor"
   REQUIRE(launcher.find(cpuinfo) != launcher.npos);
   write_script(f, "a b/train_gpt", launcher.replace(launcher.find(cpuinfo), cpuinfo.size(), "./cpuinfo"));
   for (const std::string kind : {"v3", "v4"})
-    write_script(f, "a b/train_gpt-x86-64-" + kind, "#!/bin/sh\necho " + kind + " $# \"$2\"\n");
+    write_script(f, "a b/train_gpt-x86-64-" + kind, "#!/bin/sh\necho " + kind + " $# \"$2\" $TRAIN_GPT_COMMAND\n");
   fs::create_symlink("a b/train_gpt", f.path("train_gpt"));
   const std::string run = "cd '" + f.path("") + "' && env -i ./train_gpt train 'my text.txt' >out 2>&1";
   for (const auto& [flags, started] : cases) {
     INFO(flags);
     f.write("cpuinfo", "processor\t: 0\nflags\t\t: " + flags + "\nbugs\t\t: avx512vl\n");
     CHECK(status_of(run) == 0);
-    CHECK(f.read("out") == started + " 2 my text.txt\n");
+    CHECK(f.read("out") == started + " 2 my text.txt ./train_gpt\n");
   }
   f.write("cpuinfo", "flags\t\t: fpu sse2 avx avx2x bmi1 bmi2 f16c fma abm movbe\n");
   CHECK(status_of(run) == 1);
@@ -140,4 +140,12 @@ TEST_CASE("a release is cited by its version, and lists each library that it con
   std::set<std::string> names;
   for (const auto& library : bill.at("components")) CHECK(names.insert(library.at("name")).second);
   CHECK((names.empty() || names.count("libpcre2-dev") == 1));  // empty without dpkg
+}
+
+TEST_CASE("suggested commands begin with the command that a launcher was called by", "[release][program]") {
+  const Folder f;
+  f.write("a.txt", std::string(2000, 'a'));
+  const std::string train = program_path() + " train a.txt --steps 1 --out r --layers 1 --channels 8 --heads 1";
+  REQUIRE(status_of("cd '" + f.path("") + "' && TRAIN_GPT_COMMAND=launch " + train + " --context 16 >out 2>&1") == 0);
+  CHECK(f.read("out").find("\n  launch sample r") != std::string::npos);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 
@@ -344,7 +345,8 @@ void answer_questions(const Words& words) {
 Command parse_command_line(int argc, char** argv) {
   const Words words(argv + 1, argv + argc);
   answer_questions(words);
-  const Command command = parse_words(words, {}, argv[0]);
+  const char* launcher = std::getenv("TRAIN_GPT_COMMAND");  // the command that the user typed, if a launcher was it
+  const Command command = parse_words(words, {}, launcher ? launcher : argv[0]);
   if (command.kind == Command::Kind::completion) throw CommandLineExit{completion_script(command.shell)};
   if (command.kind == Command::Kind::man) throw CommandLineExit{man_page()};
   return command;
