@@ -156,7 +156,7 @@ class Load(InFolder):
         for change, message in (
             (lambda text: text.replace(b"\n1,", b"\n1"), "metrics.csv is damaged: row 1 "),
             (lambda text: cut(text) + b"\n", "metrics.csv is damaged: row 12 "),
-            (lambda text: cut(text) + bytes(40) + b"\n", "metrics.csv is damaged: row 12 "),
+            (lambda text: text.replace(b"5.", b"5\0"), "metrics.csv is damaged: row 1 "),
             (lambda text: b"", "metrics.csv is empty"),
         ):
             self.assertComplains(message, getattr, self.damaged("metrics.csv", change), "metrics")

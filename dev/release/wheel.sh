@@ -21,6 +21,8 @@ rm "$to/SHA256SUMS"
 sums=$(cd "$to" && sha256sum -- *)
 echo "$sums" >"$to/SHA256SUMS"
 
+"$python" -m auditwheel show "$to"/*.whl 2>/dev/null | grep 'no external shared libraries' ||
+  { echo "wheel: auditwheel finds libraries that the programs load" >&2; exit 1; }
 python3 -m venv "$installed"
 "$installed/bin/pip" install --quiet --disable-pip-version-check --no-index "$to"/*.whl
 env -i "$installed/bin/train_gpt" --version

@@ -134,7 +134,7 @@ def _read_table(path: Path) -> Any:
     except OSError as error:
         raise Error(f"cannot read {path}: {error.strerror}") from None
     text = text[:text.rfind("\n") + 1]  # a run may still be writing the last line
-    rows = list(csv.reader(io.StringIO(text.replace("\0", '\n'))))
+    rows = list(csv.reader(io.StringIO(text.replace("\0", "\n"))))
     wrong = [number for number, row in enumerate(rows) if len(row) != len(rows[0])]
     if wrong or not rows:
         raise Error(f"{path} is damaged: row {wrong[0]} is not complete" if rows else f"{path} is empty")
