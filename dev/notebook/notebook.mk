@@ -4,7 +4,7 @@ NO_COMPILER += .venv/.notebook
 notebook: build/train_gpt .venv/.notebook  ## run dev/notebook/first_run.ipynb, and write build/notebook/first_run.html
 	@rm -rf build/notebook && mkdir -p build/notebook && cp dev/notebook/first_run.ipynb build/notebook/
 	@TRAIN_GPT_PROGRAM='$(CURDIR)/$<' PYTHONPATH='$(CURDIR)/dev/release/python' \
-	  $(PYTHON) -m nbconvert --execute --coalesce-streams --to html build/notebook/first_run.ipynb
+	  $(PYTHON) -m nbconvert --execute --CoalesceStreamsPreprocessor.enabled=True --to html build/notebook/first_run.ipynb
 
 .venv/.notebook: dev/notebook/requirements.txt | $(PYTHON)
 	@$(PIP)
