@@ -13,9 +13,8 @@ cp "$to/LICENSE" "$to/LICENSES-OF-LIBRARIES" "$from/"
 
 # The same commit gives the same bytes, if the same compiler and libraries made the programs.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-DESCRIBED=$(git describe --always)
-NEXT=$(sed -n 's/^## \([0-9.]*\).*/\1/p;T;q' dev/CHANGELOG.md)
-export SOURCE_DATE_EPOCH DESCRIBED NEXT
+VERSION=$(dev/release/version.sh)
+export SOURCE_DATE_EPOCH VERSION
 (cd "$from" && "$python" -m hatchling build --target wheel --directory ../dist)
 rm "$to/SHA256SUMS"
 sums=$(cd "$to" && sha256sum -- *)

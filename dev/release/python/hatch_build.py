@@ -1,7 +1,6 @@
 """The version and the tag of the wheel. Hatchling calls this."""
 
 import os
-import re
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -11,19 +10,12 @@ PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "musllinux_1_1_x86
 
 
 def version():
-    """The version of PEP 440 that `make wheel` is for: DESCRIBED is what git describes the commit as, NEXT the release
-    that comes next."""
-    return pep440(os.environ["DESCRIBED"], os.environ["NEXT"])
+    return pep440(os.environ["VERSION"])
 
 
-def pep440(described, following):
-    """v0.1.0 → 0.1.0, v0.1.0-5-gab12cd → 0.1.0.post5+gab12cd. A commit before the first tag, ab12cd →
-    0.1.0.dev0+gab12cd if 0.1.0 comes next."""
-    tag = re.fullmatch(r"v(\d[\d.]*)(?:-(\d+)-(g[0-9a-f]+))?", described)
-    if not tag:
-        return f"{following}.dev0+g{described}"
-    release, commits, commit = tag.groups()
-    return f"{release}.post{commits}+{commit}" if commits else release
+def pep440(version):
+    """A commit between releases, 0.1.0+ab12cd, comes before the release 0.1.0. The g keeps a commit's leading zeros."""
+    return version.replace("+", ".dev0+g")
 
 
 class CustomBuildHook(BuildHookInterface):
