@@ -17,7 +17,8 @@ wheel: dist .venv/.release  ## write the wheel for pip to build/dist/, and test 
 	@dev/release/wheel.sh $(PYTHON)
 
 test-module: build/train_gpt .venv/.release  ## test the Python module of the wheel
-	@TRAIN_GPT_PROGRAM='$(CURDIR)/$<' PYTHONPATH='$(CURDIR)/dev/release/python' $(PYTHON) dev/release/test_module.py $(ARGS)
+	@TRAIN_GPT_PROGRAM='$(CURDIR)/$<' PYTHONPATH='$(CURDIR)/dev/release/python' \
+	  $(PYTHON) dev/release/test_module.py $(ARGS)
 
 .venv/.release: dev/release/requirements.txt | $(PYTHON)
 	@$(PIP)

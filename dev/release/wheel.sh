@@ -25,5 +25,5 @@ echo "$sums" >"$to/SHA256SUMS"
 python3 -m venv "$installed"
 "$installed/bin/pip" install --quiet --disable-pip-version-check --no-index "$to"/*.whl
 env -i "$installed/bin/train_gpt" --version
-env -u TRAIN_GPT_PROGRAM "$installed/bin/python" dev/release/test_module.py
+env -u TRAIN_GPT_PROGRAM -u PYTHONPATH "$installed/bin/python" dev/release/test_module.py
 ls -l "$to"/*.whl
