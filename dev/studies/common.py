@@ -69,6 +69,15 @@ def stored(script, name):
     return pandas.read_csv(Path(script).parent / f"{name}.csv")
 
 
+def part_options(labels):
+    """Options of a study whose parts train one after the other, for Study(add_options=...)."""
+    def add(parser):
+        parser.add_argument("--stored", action="store_true", help="train nothing; publish the parts that are stored")
+        parser.add_argument("--only", nargs="+", metavar="PART", choices=labels, default=labels,
+                            help=f"train these parts alone: {', '.join(labels)}")
+    return add
+
+
 class Study:
     def __init__(self, doc, add_options=None):
         """`add_options` is called with the parser, to add options of this study alone."""
@@ -222,12 +231,12 @@ class Study:
         (self.folder / f"{label}.json").write_text(text + "\n")
 
     def publish(self, figure, markdown):
-        """Writes the picture next to the script, and the table between its marks in README.md."""
-        figure.savefig(self.folder / "picture.png")
+        """Writes the picture, if there is one, next to the script, and the table between its marks in README.md."""
+        if figure:
+            figure.savefig(self.folder / "picture.png")
         took = f"\nTook {span(self.seconds)}, {span(self.processor)} of processor time.\n" if self.seconds else ""
         replace_between(HERE / "README.md", self.name, f"{markdown.strip()}\n{took}")
-        print(self.folder / "picture.png")
-        print(markdown)
+        print(*([self.folder / "picture.png"] if figure else []), markdown, sep="\n")
 
 
 def run_program(name, *words):

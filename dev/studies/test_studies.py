@@ -113,6 +113,8 @@ class Stored(unittest.TestCase):
 
     def test_text_quotes_intervals_of_its_tables(self):
         for name in RECOMPUTED:
+            if not intervals(SECTIONS[name]):
+                continue  # no part of it has been trained
             quoted = intervals(CHAPTERS[name].replace(SECTIONS[name], ""))
             self.assertGreater(len(quoted), 0, name)
             self.assertLessEqual(set(quoted), set(intervals(SECTIONS[name])), name)

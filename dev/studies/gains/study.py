@@ -2,17 +2,21 @@
 """Weight decay of the gains of norms (Wang et al. 2026, arXiv 2605.26895): helps input norms, harms output norms?
 
 Every branch of Sandwich-LN has a norm of each kind, here RMSNorm. A cell lets the gains of input norms decay, those
-of output norms, both or neither, by 0.125 or by 1; its matrices decay by 0.1. Each cell trains at every rate, and then
-with fresh seeds at its best rate.
+of output norms, both or neither, by 0.125 or by 1; its matrices decay by 0.1. Each cell trains at every rate (part
+"rates"), and then with fresh seeds at its best rate (part "fresh"). --keep trains only parts that are not stored yet,
+--only those that it names, --stored none.
 """
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, capped, interval, mean_by, outcome, plt, rate_axis, stats, stored, table  # noqa: E402
+from common import (Study, capped, interval, mean_by, outcome, part_options, plt, rate_axis, stats,  # noqa: E402
+                    stored, table)
 from words import holm  # noqa: E402
 
+HERE = Path(__file__).parent
+PARTS = {"rates": "every rate", "fresh": "fresh seeds at the best rates"}
 RATES = ["1e-3", "3e-3", "1e-2", "3e-2", "9e-2", "2.7e-1"]
 STEPS = 800
 FRESH = range(4, 14)
@@ -61,18 +65,36 @@ def fresh_rows(fresh):
             for (decays, cell), test in zip(cells(fresh), tests, strict=True)]
 
 
-def published():
-    """The tables in README.md, from the stored runs."""
+def has(part):
+    return (HERE / f"{part}-runs.csv").exists()
+
+
+def rate_tables():
+    """Losses of each cell at each rate, and their differences to no decay."""
     runs = stored(__file__, "rates-runs")
     rows = [[CELLS[decays], *(outcome(at) for _, at in cell.groupby("peak_lr"))] for decays, cell in cells(runs)]
     found = differences(runs)
     corrected = iter(holm([stats.ttest_1samp(at, 0).pvalue for _, row in found for at in row]))
     beside = [[CELLS[decays], *(signed(at, "*" if next(corrected) < 0.05 else "") for at in row)]
               for decays, row in found]
-    best = table(fresh_rows(stored(__file__, "fresh-runs")), ["decay of gains", "best rate", "final loss, fresh seeds",
-                                                              "minus no decay at its best", "p (Holm)"])
     return "\n".join([table(rows, ["decay of gains", *(f"lr {rate}" for rate in RATES)]),
-                      table(beside, ["minus no decay, at the same rate", *RATES]), best])
+                      table(beside, ["minus no decay, at the same rate", *RATES])])
+
+
+def fresh_table():
+    """Each cell at its best rate, with fresh seeds."""
+    return table(fresh_rows(stored(__file__, "fresh-runs")), ["decay of gains", "best rate", "final loss, fresh seeds",
+                                                              "minus no decay at its best", "p (Holm)"])
+
+
+def published():
+    """The picture and the tables in README.md, from the parts that are stored."""
+    missing = [what for part, what in PARTS.items() if not has(part)]
+    lines = [f"Not trained yet: {', '.join(missing)}.\n"] if missing else []
+    if has("rates"):
+        lines += ["![Loss by rate for each decay of gains, and its difference to no decay](gains/picture.png)\n",
+                  rate_tables()]
+    return "\n".join([*lines, *([fresh_table()] if has("fresh") else [])])
 
 
 def picture():
@@ -98,18 +120,34 @@ def picture():
     return figure
 
 
+SHARED = f"""--placement sandwich --norm rmsnorm --layers 6 --channels 64 --heads 4 --context 128 --batch 4
+    --steps {STEPS} --warmup 20% --eval-every {STEPS // 4} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
+
+
+def options_of(part):
+    if part == "rates":
+        crossed = f"lr={','.join(RATES)} seed=1,2,3"
+        return f"""{SHARED} --grid norm-decay=0,0.125,1 norm-decay-out=0 {crossed}
+            + norm-decay=0 norm-decay-out=0.125,1 {crossed} + norm-decay=0.125 norm-decay-out=0.125 {crossed}
+            + norm-decay=1 norm-decay-out=1 {crossed}"""
+    seeds = ",".join(map(str, FRESH))
+    best = " + ".join(f"norm-decay={inputs} norm-decay-out={outputs} lr={rate:g} seed={seeds}"
+                      for (inputs, outputs), rate in best_rates(stored(__file__, "rates-runs")).items())
+    return f"{SHARED} --grid {best}"
+
+
 def main():
-    study = Study(__doc__)
-    shared = f"""--placement sandwich --norm rmsnorm --layers 6 --channels 64 --heads 4 --context 128 --batch 4
-        --steps {STEPS} --warmup 20% --eval-every {STEPS // 4} --eval-batches 20 --val-fraction 0.02 --save-every 0"""
-    crossed = f"lr={','.join(RATES)} seed=1,2,3"
-    runs = study.compare("rates", f"""{shared} --grid norm-decay=0,0.125,1 norm-decay-out=0 {crossed}
-        + norm-decay=0 norm-decay-out=0.125,1 {crossed} + norm-decay=0.125 norm-decay-out=0.125 {crossed}
-        + norm-decay=1 norm-decay-out=1 {crossed}""").runs
-    best = " + ".join(f"norm-decay={inputs} norm-decay-out={outputs} lr={rate:g} seed={','.join(map(str, FRESH))}"
-                      for (inputs, outputs), rate in best_rates(runs).items())
-    study.compare("fresh", f"{shared} --grid {best}")
-    study.publish(picture(), published())
+    study = Study(__doc__, part_options(list(PARTS)))
+    for part in PARTS:
+        if part == "fresh" and not has("rates"):
+            if part in study.args.only and not study.args.stored:
+                sys.exit("gains: the part fresh needs the best rates: train the part rates first")
+        elif study.args.stored or part not in study.args.only:
+            study.has_stored(part, options_of(part))  # counts its time
+        else:
+            study.compare(part, options_of(part))
+            study.publish(picture(), published())
+    study.publish(picture() if has("rates") else None, published())
 
 
 if __name__ == "__main__":

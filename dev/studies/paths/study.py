@@ -3,7 +3,8 @@
 
 A Llama of 6 layers x 64 channels, with AdamW and with Muon, on generated stories and on a dictionary of English. Each
 path tunes its rate and its warm-up together on a separate seed, then trains on five others, for as many steps as take
-the FLOPs of Pre-LN's. --keep trains only parts that are not stored yet; --stored trains none.
+the FLOPs of Pre-LN's. A part is one text with one optimizer. --keep trains only parts that are not stored yet, --only
+those that it names, --stored none. --dry-run prints the steps of each path.
 """
 
 import re
@@ -13,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import pandas  # noqa: E402
-from common import BINARY, Study, interval, outcome, plt, stats, table, tuned_to  # noqa: E402
+from common import BINARY, Study, interval, outcome, part_options, plt, stats, table, tuned_to  # noqa: E402
 from words import holm  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -21,7 +22,7 @@ OPTIMIZERS = {"adamw": ("AdamW", "1e-3,3e-3,9e-3"), "muon": ("Muon", "3e-3,9e-3,
 TEXTS = {"stories": "stories", "english": "English"}
 MODEL = "--preset llama --layers 6 --channels 64 --heads 4 --context 64 --batch 4"
 STEPS = 800  # of Pre-LN
-SEEDS = 5
+TUNE_RUNS, SEEDS = 10, 5
 BASELINE = "pre"
 PATHS = {
     "pre": "placement=pre",
@@ -37,6 +38,10 @@ PATHS = {
     "GatedNorm": "placement=pre norm=gatednorm",
     "hyper": "placement=hyper",
     "mHC": "placement=mhc",
+    "mHC of DeepSeek V4": "placement=mhc-read",
+    "mHC of GLM-5": "placement=mhc-mean",
+    "streams of HY V4": "placement=hyper-independent",
+    "gated residual": "placement=gated-residual gated-residual-rank=4",
     "AttnRes": "placement=attnres",
     "AttnRes, normed": "placement=attnres-normed",
     "nGPT": "placement=ngpt qk-norm=unit up-gain=true logit-gain=true normed-weights=true",
@@ -76,7 +81,7 @@ def options_of(part):
     seeds = f"seed={','.join(str(seed + 1) for seed in range(SEEDS))}"
     cells = " + ".join(f"{PATHS[name]} steps={steps} {seeds}" for name, steps in steps_of_paths().items())
     return f"""{MODEL} --optimizer {optimizer} --eval-every 200 --eval-batches 20 --val-fraction 0.02 --save-every 0
-        --grid {cells} --tune lr={OPTIMIZERS[optimizer][1]} warmup=5%,20% --tune-runs 10"""
+        --grid {cells} --tune lr={OPTIMIZERS[optimizer][1]} warmup=5%,20% --tune-runs {TUNE_RUNS}"""
 
 
 def tables_of(part):
@@ -120,13 +125,21 @@ def part_table(part):
     for cell in summary.itertuples():
         row = [cell.path, f"{cell.steps}", ", ".join(tuned_to(cell)), outcome(runs[runs.path == cell.path])]
         rows.append([*row, *((signed(found[cell.path]), f"{p[cell.path]:.2g}") if cell.path in found else ("", ""))])
-    name = f"{TEXTS[part[0]]}, {OPTIMIZERS[part[1]][0]}"
-    return table(rows, [name, "steps", "rate, warm-up", "final loss", "minus pre", "p (Holm)"])
+    return table(rows, [name_of(part), "steps", "rate, warm-up", "final loss", "minus pre", "p (Holm)"])
+
+
+def name_of(part):
+    text, optimizer = part
+    return f"{TEXTS[text]} with {OPTIMIZERS[optimizer][0]}"
 
 
 def published():
-    """The tables in README.md, from the parts that are stored."""
-    return "\n".join(part_table(part) for part in stored_parts())
+    """The picture and the tables in README.md, from the parts that are stored."""
+    done = stored_parts()
+    missing = [name_of(part) for part in parts() if part not in done]
+    lines = [f"Not trained yet: {', '.join(missing)}.\n"] if missing else []
+    shown = ["![Differences to Pre-LN on two texts with two optimizers](paths/picture.png)\n"] if done else []
+    return "\n".join([*lines, *shown, *map(part_table, done)])
 
 
 def picture():
@@ -148,14 +161,36 @@ def picture():
     return figure
 
 
+def plan():
+    """Steps and FLOPs of each path, and the number of runs of a part."""
+    steps = steps_of_paths()
+    rows = [[name, taken, f"{flops_of_step(PATHS[name]) * taken / 1e9:.1f}"] for name, taken in steps.items()]
+    runs = len(PATHS) * (TUNE_RUNS + SEEDS)
+    return table(rows, ["path", "steps", "GFLOPs of a run"]) + f"\nUp to {runs} runs in each of {len(parts())} parts.\n"
+
+
+def publish(study):
+    study.publish(picture() if stored_parts() else None, published())
+
+
 def main():
-    study = Study(__doc__, lambda parser: parser.add_argument("--stored", action="store_true",
-                                                              help="train nothing; publish the parts that are stored"))
-    for part in [] if study.args.stored else parts():
+    def add_options(parser):
+        part_options([label_of(part) for part in parts()])(parser)
+        parser.add_argument("--dry-run", action="store_true", help="print the steps of each path, and train nothing")
+
+    study = Study(__doc__, add_options)
+    if study.args.dry_run:
+        print(plan())
+        return
+    chosen = [] if study.args.stored else [part for part in parts() if label_of(part) in study.args.only]
+    for part in parts():
+        if part not in chosen:
+            study.has_stored(label_of(part), options_of(part))  # counts its time
+    for part in chosen:
         text = study.text if part[0] == "stories" else study.english()
         study.compare(label_of(part), options_of(part), text=text)
-        study.publish(picture(), published())
-    study.publish(picture(), published())
+        publish(study)
+    publish(study)
 
 
 if __name__ == "__main__":
