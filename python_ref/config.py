@@ -98,7 +98,7 @@ class Config:
     branch_scale: Optional[float] = None  # factor on what a branch adds; None: as the parametrization says
     branch_warmup: str = "none"  # none | prores | branchnorm
     branch_warmup_steps: int = 0
-    parametrization: str = "sp"  # sp | mup | completep
+    parametrization: str = "sp"  # sp | mup | completep | nugpt
     eigen_rate_init: float = 0.05  # α of ngpt at the start
     up_gain: bool = False  # a learned factor on each output of gate and up
     logit_gain: bool = False  # and on each logit
@@ -135,7 +135,7 @@ class Config:
         if self.logit_scale is None:
             self.logit_scale = parametrization.logits(self)
         if self.branch_scale is None:
-            self.branch_scale = parametrization.branch(self)
+            self.branch_scale = parametrization.branch(self) if self.placement != "ngpt" else 1.0
         if self.attention_scale is None:
             inverse = 0.5 if self.qk_norm == "unit" else -0.5
             self.attention_scale = self.head_dim**inverse * parametrization.scores(self)
@@ -178,7 +178,7 @@ class Config:
 
     @property
     def depths(self):
-        layers = self.base_layers if self.parametrization == "completep" else self.layers
+        layers = self.base_layers if parametrization.scales_depth(self) else self.layers
         return residual.Depths(layers, self.encoder_layers, self.decoder_layers)
 
     @property

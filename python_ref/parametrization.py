@@ -1,13 +1,26 @@
 """How a model depends on its width and depth, compared with a base model.
 
 mup: Yang et al. 2022, arXiv 2203.03466, table 8; completep: Dey et al. 2025, arXiv 2505.01618, table 1 with α = 1, and
-for Adam's epsilon Mlodozeniec et al. 2025, arXiv 2512.22382, table 1. What these tables lack (norms after the sum,
-numbers per head) is derived in layers/config/README.md. Factors are of AdamW.
+for Adam's epsilon Mlodozeniec et al. 2025, arXiv 2512.22382, table 1; nugpt: Shigida, Hanin & Gromov 2026, arXiv
+2604.27077, section 3.1. What these tables lack (norms after the sum, numbers per head, nugpt's epsilon) is derived in
+layers/config/README.md. Factors are of AdamW.
 """
 
 from layers import norm
 
 NUMBERS = ".alpha", ".shift", ".own", ".first", ".gate", ".scale"
+NUGPT = {  # powers of the width: of the rate and of the gradient
+    "embedding.token.weight": (-0.5, 0), "head.weight": (-0.75, 0), ".weight": (-0.75, -0.5), ".hidden.gain": (0, -0.5),
+    "head.logits.gain": (-0.5, 0.5), ".qk.gain": (-0.5, 0), ".rate": (-0.5, 0),
+}
+
+
+def of_nugpt(name):
+    return next(powers for end, powers in NUGPT.items() if name.endswith(end))
+
+
+def scales_depth(c):
+    return c.parametrization in ("completep", "nugpt")
 
 
 def m_n(c):
@@ -17,7 +30,7 @@ def m_n(c):
 
 def m_l(c):
     """The depth ratio"""
-    return c.layers / c.base_layers if c.parametrization == "completep" else 1.0
+    return c.layers / c.base_layers if scales_depth(c) else 1.0
 
 
 def m_d(c):
@@ -26,11 +39,15 @@ def m_d(c):
 
 
 def logits(c):
-    """Under FixNorm, the numbers of a row are m_N^-½ as large."""
+    """Under FixNorm, the numbers of a row are m_N^-½ as large. Those of nGPT and its stream are, and have no alignment
+    at the start: cosines fall as C^-½."""
+    if c.parametrization == "nugpt":
+        return m_n(c) ** 0.5
     return m_n(c) ** (-0.5 if c.fix_norm else -1)
 
 
 def branch(c):
+    """Under nugpt, part of α."""
     return 1 / m_l(c)
 
 
@@ -41,7 +58,7 @@ def scores(c):
 
 def base_layer(c, layer):
     """The block of the base model at the relative depth of block `layer`."""
-    return layer * c.base_layers // c.layers if c.parametrization == "completep" else layer
+    return layer * c.base_layers // c.layers if scales_depth(c) else layer
 
 
 def is_gain_of_scalenorm(c, name):
@@ -55,6 +72,8 @@ def is_gate_of_norm(c, name, part):
 
 
 def learning_rate(c, name, dims):
+    if c.parametrization == "nugpt":
+        return m_n(c) ** of_nugpt(name)[0]
     of_size = m_n(c) ** 0.5 if is_gain_of_scalenorm(c, name) else 1.0  # the gain is √C
     if is_gate_of_norm(c, name, "down"):
         return 1 / m_n(c)
@@ -80,6 +99,8 @@ def epsilon(c, name, dims):
     on_stream = "norm_sum." in part or part.startswith(("stream_mix.", "gpas.")) or part.endswith(".skip.gain")
     depth = m_l(c) if part != name and not on_stream else 1.0
     heads = c.heads / c.base_heads if c.parametrization != "sp" else 1.0
+    if c.parametrization == "nugpt":
+        return m_n(c) ** of_nugpt(name)[1] / depth
     if part.startswith("relative.") or part.endswith((".sinks", "head_scale.gain")):
         width = heads
     elif part.endswith("streams.query"):

@@ -763,6 +763,8 @@ MODELS = {
         ("completep", "b2t-dyt", TINY_GPT | {"placement": "b2t", "norm": "dyt"}),
         ("completep", "lns-llama", TINY_LLAMA | LLAMA_LIKE | {"placement": "lns", "layers": 3, "stream-mix": True}),
         ("completep", "mix-ln", TINY_GPT | {"placement": "mix-ln", "layers": 4, "mix-fraction": 0.5, "base-layers": 2}),
+        ("nugpt", "ngpt", TINY_LLAMA | LLAMA_LIKE | NGPT | {"placement": "ngpt", "activation": "swiglu", "heads": 2}
+         | {"kv-heads": 2, "tied": False}),
         ("completep", "layerscale-moe", TINY_LLAMA | LLAMA_LIKE | {"placement": "layerscale", "experts": 3}
          | {"attention-sinks": True, "head-scale": True}),
     ]

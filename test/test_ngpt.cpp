@@ -325,7 +325,15 @@ TEST_CASE("what nGPT is not defined for is refused", "[ngpt][config]") {
   refused([](Config& c) { c.branch_scale = .5; }, "placement ngpt normalizes what branches put out");
   refused([](Config& c) { c.zero_init = true; }, "zero-init does not go with placement ngpt");
   refused([](Config& c) { c.parametrization = Parametrization::mup, c.base_channels = 6; },
-          "parametrization has no rule for nGPT");
+          "mup and completep have no rule for nGPT");
+  for (const auto change : {+[](Config& c) { c.tied = true; }, +[](Config& c) { c.placement = "pre"; },
+                            +[](Config& c) { c.qk_norm = QkNormKind::none; }, +[](Config& c) { c.up_gain = false; },
+                            +[](Config& c) { c.logit_gain = false; }, +[](Config& c) { c.normed_weights = false; }}) {
+    Config c = ngpt_config();
+    c.parametrization = Parametrization::nugpt, c.base_channels = 6, c.base_layers = 1;
+    change(c);
+    CHECK(contains(message_of<ConfigError>([&] { resolve(c); }), "nugpt is for nGPT with all of its parts"));
+  }
   refused([](Config& c) { c.placement = "pre", c.objective = Objective::pairs, c.encoder_layers = 1; },
           "qk-norm unit is not defined for cross attention");
   refused([](Config& c) { c.block = BlockForm::parallel; }, "block parallel needs a placement");

@@ -255,6 +255,97 @@ TEST_CASE("under mup changes do not depend on the width with any placement",
   }
 }
 
+namespace {
+
+// A Config of nGPT, whose heads grow in number with the width.
+Config unit_vectors_of(int channels, int layers, Parametrization kind = Parametrization::nugpt) {
+  Config c = small(kind, channels, layers);
+  c.placement = "ngpt", c.activation = Activation::swiglu, c.qk_norm = QkNormKind::unit, c.position = Position::rope;
+  c.up_gain = c.logit_gain = c.normed_weights = true, c.tied = c.embedding_norm = false;
+  c.n_head = channels / 16, c.base_heads = 2, c.hidden = 4 * channels;
+  return c;
+}
+
+}  // namespace
+
+namespace {
+
+struct UnitSetting {
+  const char* optimizer;
+  double lr;
+  double width[std::size(kCheckedParts)];  // the slopes that are right
+  MuonScale scale = MuonScale::rms;
+};
+
+// Numbers of vectors of length 1 fall as the root of the width: those of the stream, and of what attention puts out. In
+// these steps AdamW's changes of matrices are aligned with what they read, so that they grow as C^(1 - 3/4) next to it.
+// Those of Muon are orthogonal, and those of SGD small next to the embedding's. The logits' grow as C^¼ by the head's
+// changes, and as C^½ by the embedding's, which point along the rows of the head at first.
+const UnitSetting kUnitSettings[] = {
+    {"adamw", 1e-3, {-.375, -.25, .25, .375}},
+    {"sgd", .1, {-.5, -.5, 0, .375}},
+    {"muon", 4e-3, {-.5, -.5, 0, .25}},
+    {"muon", 1.6e-2, {-.5, -.5, 0, .25}, MuonScale::spectral},
+};
+
+Setting setting_of(const UnitSetting& row) {
+  return {.name = row.optimizer, .optimizer = row.optimizer, .lr = row.lr, .change = random_outputs,
+          .options = [scale = row.scale](OptimizerOptions& o) { o.muon_scale = scale; }};
+}
+
+}  // namespace
+
+TEST_CASE("under nugpt changes do not depend on the depth", "[parametrization][coordinates][ngpt][nugpt]") {
+  for (const UnitSetting& row : kUnitSettings)
+    check_flat(row.optimizer,
+               slopes_of(setting_of(row), {2, 4, 8, 16}, [](int depth) { return unit_vectors_of(32, depth); }));
+}
+
+TEST_CASE("under nugpt vectors of length 1 turn as far at every width", "[parametrization][coordinates][ngpt][nugpt]") {
+  for (const UnitSetting& row : kUnitSettings) {
+    Slopes slopes =
+        slopes_of(setting_of(row), {32, 64, 128}, [](int width) { return unit_vectors_of(width, 2); });
+    for (size_t part = 0; part < std::size(kCheckedParts); ++part) slopes.parts[part] -= row.width[part];
+    check_flat(row.optimizer, slopes);
+  }
+}
+
+TEST_CASE("factors of nGPT's tensors", "[parametrization][ngpt][nugpt]") {
+  const Model model(unit_vectors_of(128, 6));  // m = 4, l = 3
+  const double m = 4, l = 3, root = 2;
+  struct Row {
+    const char* name;
+    double start, rate, epsilon;
+  };
+  for (const Row& row : {Row{"embedding.token.weight", 1 / root, 1 / root, 1},
+                         {"block.3.attention.streams.rate", 1 / root, 1 / root, 1 / l},
+                         {"block.3.attention.q.weight", 1 / root, std::pow(m, -.75), 1 / (root * l)},
+                         {"block.3.attention.o.weight", 1 / root, std::pow(m, -.75), 1 / (root * l)},
+                         {"block.3.attention.qk.gain", 1 / root, 1 / root, 1 / l},
+                         {"block.3.ffn.up.weight", 1 / root, std::pow(m, -.75), 1 / (root * l)},
+                         {"block.3.ffn.hidden.gain", 1, 1, 1 / (root * l)},
+                         {"block.3.ffn.down.weight", 1 / root, std::pow(m, -.75), 1 / (root * l)},
+                         {"head.weight", 1 / root, std::pow(m, -.75), 1},
+                         {"head.logits.gain", 1 / root, 1 / root, root}}) {
+    INFO(row.name);
+    const TensorFactors got = factors_of(model, row.name);
+    CHECK(got.start == Approx(row.start));
+    CHECK(got.rate == Approx(row.rate));
+    CHECK(got.epsilon == Approx(row.epsilon));
+  }
+  const TensorSpec& q = spec_named(model, "block.3.attention.q.weight");
+  CHECK(tensor_factors(q, model.config, StepRule::orthogonal).rate == Approx(1));
+  CHECK(*model.config.logit_scale == Approx(root));
+  CHECK(*model.config.branch_scale == 1);
+  CHECK(double(model.p.blocks[3].ffn.streams.rate_factor) == Approx(std::sqrt(128.) * .05 / l));
+  CHECK(*model.config.attention_scale == Approx(std::sqrt(16.)));
+  Config wide = unit_vectors_of(128, 6);
+  wide.n_head = 2;  // heads that grow
+  CHECK(*resolve(wide).attention_scale == Approx(std::sqrt(16.)));
+  wide.position = Position::learned, wide.head_bias = true;
+  CHECK(contains(message_of<std::invalid_argument>([&] { Model m(wide); }), "nugpt has no rule for head.bias"));
+}
+
 TEST_CASE("the standard parametrization fails the coordinate check", "[parametrization][coordinates]") {
   CHECK(slopes_in_width(kSettings[0], Parametrization::sp).largest() > .5);
   CHECK(slopes_in_depth(kSettings[0], Parametrization::sp).largest() > .4);
@@ -286,6 +377,10 @@ TEST_CASE("with the sizes of the base model all parametrizations are the same to
       CHECK(same_bits(trained(c), standard));
     }
   }
+}
+
+TEST_CASE("with the sizes of the base model nugpt is the standard to the bit", "[parametrization][ngpt][nugpt]") {
+  CHECK(same_bits(trained(unit_vectors_of(32, 2)), trained(unit_vectors_of(32, 2, Parametrization::sp))));
 }
 
 TEST_CASE("factors of tensors", "[parametrization]") {

@@ -9,8 +9,11 @@ struct Ratios {
 };
 Ratios ratios_of(const Config& config);
 
-// Under completep, what depends on the depth is as in the base model, but for the factor on branches. These return the
-// base model's depth, and its block at the same relative depth as `layer`. With other parametrizations they return the
-// model's own.
+// True if the parametrization has rules for the depth: completep and nugpt.
+bool scales_depth(const Config& config);
+
+// If the parametrization scales the depth, what depends on it is as in the base model, but for the factor on branches.
+// These return the base model's depth, and its block at the same relative depth as `layer`. With other parametrizations
+// they return the model's own.
 int base_depth(const Config& config);
 int base_layer(const Config& config, int layer);

@@ -29,7 +29,7 @@ enum class RopeScaling { none, linear, llama3, yarn, dynamic, longrope };
 enum class Activation { gelu, gelu_tanh, relu, relu2, silu, geglu, geglu_tanh, swiglu, swiglu_clamped };
 enum class InitChoice { placement, gpt2, xavier };
 // How initial weights, learning rates and factors follow from the sizes of a model: parametrization.hpp.
-enum class Parametrization { sp, mup, completep };
+enum class Parametrization { sp, mup, completep, nugpt };
 // What the model predicts: the next token, tokens that are masked, or the next token of a target, given its source.
 // A source and its target are a pair in the data, or a text in which spans are hidden, and these spans.
 enum class Objective { lm, mlm, pairs, span };
@@ -87,7 +87,8 @@ inline constexpr Named<Pooler> kPoolers[] = {
 inline constexpr Named<InitChoice> kInitChoices[] = {
     {InitChoice::placement, "placement"}, {InitChoice::gpt2, "gpt2"}, {InitChoice::xavier, "xavier"}};
 inline constexpr Named<Parametrization> kParametrizations[] = {
-    {Parametrization::sp, "sp"}, {Parametrization::mup, "mup"}, {Parametrization::completep, "completep"}};
+    {Parametrization::sp, "sp"}, {Parametrization::mup, "mup"}, {Parametrization::completep, "completep"},
+    {Parametrization::nugpt, "nugpt"}};
 inline constexpr Named<BranchWarmup> kBranchWarmups[] = {
     {BranchWarmup::none, "none"}, {BranchWarmup::prores, "prores"}, {BranchWarmup::branchnorm, "branchnorm"}};
 inline constexpr Named<BlockForm> kBlockForms[] = {{BlockForm::sequential, "sequential"},
@@ -215,7 +216,7 @@ struct Config {
   float eigen_rate_init = .05f;            // α of ngpt at the start
   bool normed_weights = false;             // vectors of C weights have length 1 after each step (nGPT)
   Parametrization parametrization = Parametrization::sp;
-  int base_channels = 0, base_layers = 0;  // the sizes at which mup and completep are sp
+  int base_channels = 0, base_layers = 0;  // the sizes at which all parametrizations are sp
   int base_heads = 0;                      // 0: n_head
   int streams = 4;                         // S, residual streams if the placement has several
   int residual_block = 1;                  // branches in each block of attention residuals

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base_model.hpp"
 #include "norm_sites.hpp"
 #include "placements.hpp"
 
@@ -155,8 +156,7 @@ constexpr Need<Config> kExperts = {.met = [](const Config& c) { return c.experts
                                    .otherwise = "without {experts}"};
 constexpr Need<Config> kWide = {.met = [](const Config& c) { return c.parametrization != Parametrization::sp; },
                                 .otherwise = "with {parametrization=}"};
-constexpr Need<Config> kDeep = {.met = [](const Config& c) { return c.parametrization == Parametrization::completep; },
-                                .otherwise = "with {parametrization=}"};
+constexpr Need<Config> kDeep = {.met = scales_depth, .otherwise = "with {parametrization=}"};
 constexpr Need<Config> kLora = {.met = [](const Config& c) { return c.lora_rank > 0; }, .otherwise = "without {lora}"};
 
 // ---- rows --------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 #include "parametrization.hpp"
 
 #include <cmath>
+#include <span>
 #include <stdexcept>
 
 #include "norm_sites.hpp"
@@ -79,6 +80,33 @@ constexpr ShapeRule kShapes[] = {
     {.name = "vector", .gradient = {.width = -1}, .holds = [](const TensorSpec&, const Config&) { return true; }},
 };
 
+// Under nugpt. Vectors of weights and the stream have the length 1, so their numbers are C^-½.
+bool is_matrix_of_unit_vectors(const TensorSpec& spec) {
+  const bool sublayer = spec.role == Role::qk || spec.role == Role::v || spec.role == Role::o ||
+                        spec.role == Role::ffn_in || spec.role == Role::ffn_out;
+  return sublayer && !is_vector(spec) && !is_part(spec, "output_gate.");
+}
+
+constexpr ShapeRule kUnitShapes[] = {
+    {.name = "unit embedding", .start = {.width = -.5}, .rate = {.width = -.5}, .gradient = {},
+     .holds = [](const TensorSpec& spec, const Config&) { return is_embedding(spec) && is_input(spec); }},
+    {.name = "unit head", .start = {.width = -.5}, .rate = {.width = -.75}, .gradient = {},
+     .holds = [](const TensorSpec& spec, const Config&) { return is_head(spec); }},
+    {.name = "unit matrix", .start = {.width = -.5}, .rate = {.width = -.75}, .gradient = {.width = -.5},
+     .ones = {.width = .75},
+     .holds = [](const TensorSpec& spec, const Config&) { return is_matrix_of_unit_vectors(spec); }},
+    // gate and up: starts at 1
+    {.name = "gain of up", .gradient = {.width = -.5},
+     .holds = [](const TensorSpec& spec, const Config&) { return is_part(spec, "hidden.gain"); }},
+    // stored as C^-½
+    {.name = "gain of logits", .start = {.width = -.5}, .rate = {.width = -.5}, .gradient = {.width = .5},
+     .holds = [](const TensorSpec& spec, const Config&) { return is_part(spec, "logits.gain"); }},
+    {.name = "gain of unit vectors", .start = {.width = -.5}, .rate = {.width = -.5}, .gradient = {},
+     .holds = [](const TensorSpec& spec, const Config&) {
+       return is_part(spec, "qk.gain") || (spec.role == Role::streams && spec.leaf() == "rate");
+     }},
+};
+
 constexpr PlaceRule kPlaces[] = {
     {.name = "outside", .holds = [](const TensorSpec& spec) { return spec.layer == kOutside; }},
     // multiplies the whole stream or adds to it, in every block
@@ -87,7 +115,7 @@ constexpr PlaceRule kPlaces[] = {
     {.name = "in a branch", .gradient = {.depth = -1}, .holds = [](const TensorSpec&) { return true; }},
 };
 
-constexpr Exponents kLogits = {.width = -1}, kLogitsOfUnitRows = {.width = -.5};
+constexpr Exponents kLogits = {.width = -1}, kLogitsOfUnitRows = {.width = -.5}, kLogitsOfNugpt = {.width = .5};
 constexpr Exponents kBranch = {.depth = -1}, kScores = {.width = -.5, .heads = .5};
 
 Exponents rate_of(const ShapeRule& shape, const PlaceRule& place, StepRule rule) {
@@ -118,9 +146,11 @@ double factor_of(const Config& config, const Exponents& exponents) {
 }
 
 const ShapeRule& shape_rule(const TensorSpec& spec, const Config& config) {
-  for (const ShapeRule& row : kShapes)
+  const bool unit = config.parametrization == Parametrization::nugpt;
+  for (const ShapeRule& row : unit ? std::span<const ShapeRule>(kUnitShapes) : std::span<const ShapeRule>(kShapes))
     if (row.holds(spec, config)) return row;
-  throw std::logic_error("the last row holds");
+  throw std::invalid_argument("parametrization nugpt has no rule for " + spec.name +
+                              ", which nGPT does not have: leave out the option that adds it");
 }
 
 const PlaceRule& place_rule(const TensorSpec& spec) {
@@ -145,6 +175,7 @@ TensorFactors tensor_factors(const TensorSpec& spec, const Config& config, StepR
 }
 
 double logit_factor(const Config& config) {
+  if (config.parametrization == Parametrization::nugpt) return factor_of(config, kLogitsOfNugpt);
   return factor_of(config, config.fix_norm ? kLogitsOfUnitRows : kLogits);
 }
 double branch_factor(const Config& config) { return factor_of(config, kBranch); }

@@ -5,10 +5,11 @@
 //   sp          standard: nothing depends on the sizes but what the initialization says
 //   mup         maximal update, in width (Yang et al. 2022, arXiv 2203.03466, table 8)
 //   completep   mup, and branches times 1/depth (Dey et al. 2025, arXiv 2505.01618, table 1, α = 1)
+//   nugpt       nGPT's own, in width and depth (Shigida, Hanin & Gromov 2026, arXiv 2604.27077, section 3.1)
 //
-// Sizes count as ratios to those of a base model, in which all three agree: m = channels / base_channels,
+// Sizes count as ratios to those of a base model, in which all agree: m = channels / base_channels,
 // l = layers / base_layers, h = heads / base_heads. A factor is a product of powers of them. mup has l = 1, and sp has
-// all three 1. The feed-forward layer's width and the size of all heads together grow as the channels do.
+// m = l = h = 1. The feed-forward layer's width and the size of all heads together grow as the channels do.
 //
 // README.md derives the rows.
 

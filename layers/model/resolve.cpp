@@ -88,6 +88,13 @@ bool scales_branches(const Config& c) {
   return c.branch_scale.value_or(1) != 1 || c.branch_warmup != BranchWarmup::none;
 }
 
+// How many of nGPT's parts a model has.
+constexpr int kPartsOfNgpt = 5;
+int parts_of_ngpt(const Config& c) {
+  return (c.placement_row->streams == StreamRule::sphere) + (c.qk_norm == QkNormKind::unit) + c.up_gain +
+         c.logit_gain + c.normed_weights;
+}
+
 // Settings that exclude each other, and why.
 struct Contradiction {
   bool (*holds)(const Config&);
@@ -148,11 +155,16 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) { return c.normed_weights && c.lora_rank > 0; },
        "{normed-weights} changes matrices that {lora} freezes: leave one out"},
       {[](const Config& c) {
-         const bool parts = c.qk_norm == QkNormKind::unit || c.up_gain || c.logit_gain || c.normed_weights;
-         return c.parametrization != Parametrization::sp &&
-                (parts || c.placement_row->streams == StreamRule::sphere);
+         const Parametrization kind = c.parametrization;
+         return (kind == Parametrization::mup || kind == Parametrization::completep) && parts_of_ngpt(c) > 0;
        },
-       "{parametrization} has no rule for nGPT, whose weights and stream have length 1 at every width: leave it out"},
+       "{parametrization} mup and completep have no rule for nGPT, whose weights and stream have length 1 at every "
+       "width: choose nugpt"},
+      {[](const Config& c) {
+         return c.parametrization == Parametrization::nugpt && (parts_of_ngpt(c) < kPartsOfNgpt || c.tied);
+       },
+       "{parametrization} nugpt is for nGPT with all of its parts and an untied head, as its preset has it: set them, "
+       "or choose mup or completep"},
       {[](const Config& c) { return c.fix_norm && c.lora_rank > 0; },
        "{fix-norm} changes the model that the adapters of {lora} belong to: leave one out"},
       {[](const Config& c) { return c.experts == 0 && c.shared_experts > 0; },
@@ -174,8 +186,8 @@ const std::vector<Contradiction>& contradictions() {
        "{encoder-placement} has no rule or no constants for an encoder that a decoder reads: choose another"},
       {[](const Config& c) { return c.parametrization != Parametrization::sp && c.base_channels == 0; },
        "{parametrization} needs {base-channels}, the width at which you have tuned the learning rate: set it"},
-      {[](const Config& c) { return c.parametrization == Parametrization::completep && c.base_layers == 0; },
-       "{parametrization} completep needs {base-layers}, the depth at which you have tuned the learning rate: set it"},
+      {[](const Config& c) { return scales_depth(c) && c.base_layers == 0; },
+       "{parametrization} needs {base-layers}, the depth at which you have tuned the learning rate: set it"},
       {[](const Config& c) {
          return c.parametrization == Parametrization::completep && c.placement_row->depth == DepthRule::none;
        },
@@ -322,9 +334,10 @@ void close_choices(Config& c) {
   const Placement& placement = *c.placement_row;
   const InitRow& init = init_row(c);
   const float root_of_head = std::sqrt(static_cast<float>(c.head_dim));
-  if (!c.attention_scale && c.qk_norm == QkNormKind::unit) c.attention_scale = root_of_head;
+  if (!c.attention_scale && c.qk_norm == QkNormKind::unit) c.attention_scale = root_of_head * score_factor(c);
   if (!c.attention_scale) c.attention_scale = 1 / root_of_head * score_factor(c);  // as in attention.hpp
-  if (!c.branch_scale) c.branch_scale = branch_factor(c);
+  const bool on_sphere = placement.streams == StreamRule::sphere;  // the factor is part of α (sphere.cpp)
+  if (!c.branch_scale) c.branch_scale = on_sphere ? 1 : branch_factor(c);
   if (!c.embedding_scale && c.fix_norm) c.embedding_scale = std::sqrt(c.embedding_channels);
   if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(c.channels) : 1;
   const double root = c.root_logit_scale ? 1 / std::sqrt(static_cast<float>(c.channels)) : 1;

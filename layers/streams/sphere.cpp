@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "layers/config/parametrization.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/kernels/reductions.hpp"
 #include "layers/kernels/simd.hpp"
@@ -15,7 +16,7 @@ using simd::Vec;
 void declare_sphere(Streams& p, Layout& layout, const Config& config, const std::string& prefix) {
   const float root = std::sqrt(static_cast<float>(config.channels));
   p.rate = layout.take(prefix + ".rate", Role::streams, {config.channels}, {1 / root, 0});
-  p.rate_factor = root * config.eigen_rate_init;
+  p.rate_factor = root * config.eigen_rate_init * static_cast<float>(branch_factor(config));
 }
 
 namespace {

@@ -35,7 +35,7 @@ struct Streams {
   float* up = nullptr;      // (S·C, rank) gated; its weight is (rows(), S·C)
   int rank = 0;             // gated
   float* rate = nullptr;    // (C) sphere: a
-  float rate_factor = 1;    // sphere: √C·α₀
+  float rate_factor = 1;    // sphere: √C·α₀, α₀ divided by the depth if the parametrization says so
   DepthQuery depth;
 
   // True if coefficients mix several streams. Two streams, of ResiDual or SiameseNorm, are not mixed.

@@ -8,6 +8,8 @@ import math
 
 import torch
 
+import parametrization
+
 
 def unit(x, dim=-1):
     return x / x.norm(dim=dim, keepdim=True)
@@ -22,7 +24,7 @@ def unit_uncancelled(x, du):
 def step(p, c, name, x, F):
     """Block.forward: from x toward F(x) on the sphere."""
     rate = f"{name}.rate"
-    factor = c.eigen_rate_init * math.sqrt(c.channels)
+    factor = c.eigen_rate_init * parametrization.branch(c) * math.sqrt(c.channels)
     start, end = unit(x), unit(F(x))
     moved = (factor * p[rate]).abs() * (end - start)
 
