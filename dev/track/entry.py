@@ -18,6 +18,8 @@ from read import Complaint
 ENTRIES = Path(__file__).parent / "entries"
 NEEDED = {"claim": str, "source": str, "date": datetime.date, "lr": float}
 MORE = {"against": str, "tried": int, "options": dict}
+KINDS = {str: "a text in quotes", datetime.date: "a date, such as 2026-01-31", float: "a number", int: "a whole number",
+         dict: "a table"}
 OPTION = re.compile(r"^  --(\[no-\])?([a-z0-9-]+)")
 UPDATE = re.compile(r"^\w+ takes ([\d,]+) flops", re.MULTILINE)
 
@@ -69,7 +71,8 @@ def read_entry(name, folder=ENTRIES):
     except (ValueError, OSError) as error:
         raise Complaint(f"{path.name}: {error}") from None
     check_fields(path, data)
-    check_options(path, data.get("options", {}))
+    if BINARY.exists():  # a list of the entries needs no program
+        check_options(path, data.get("options", {}))
     entry = Entry(name, path, **{key: data[key] for key in data})
     if entry.against not in names_in(folder):
         raise Complaint(f"{path.name}: against = {entry.against!r} is not an entry")
@@ -80,17 +83,20 @@ def check_fields(path, data):
     for key, kind in NEEDED.items():
         if key not in data:
             raise Complaint(f"{path.name}: the field {key} is missing")
-        if type(data[key]) is not kind and not (kind is float and type(data[key]) is int):
-            raise Complaint(f"{path.name}: {key} = {data[key]!r} is not a {kind.__name__}")
+        check_kind(path, key, data[key], kind)
     for key in data.keys() - NEEDED.keys():
         if key not in MORE:
             raise Complaint(f"{path.name}: there is no field {key}; options of train are below [options]")
-        if type(data[key]) is not MORE[key]:
-            raise Complaint(f"{path.name}: {key} = {data[key]!r} is not a {MORE[key].__name__}")
+        check_kind(path, key, data[key], MORE[key])
     if not 0 < data["lr"] < float("inf"):
         raise Complaint(f"{path.name}: lr = {data['lr']:g} is not positive")
     if data.get("tried", 1) < 1:
         raise Complaint(f"{path.name}: tried = {data['tried']} is less than 1")
+
+
+def check_kind(path, key, value, kind):
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        raise Complaint(f"{path.name}: {key} = {value!r} is not {KINDS[kind]}")
 
 
 def check_options(path, options):

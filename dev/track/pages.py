@@ -4,6 +4,7 @@ import results
 import rules
 from common import HERE as STUDIES
 from common import interval, outcome, plt, replace_between, table
+from matplotlib import dates
 
 FOLDER = STUDIES.parent / "track"
 VERDICTS = {"baseline": "black", "better": "#0072B2", "worse": "#D55E00", "not distinguishable": "0.55"}
@@ -55,8 +56,8 @@ def draw_text(axis, entries, runs, text):
     for entry in shown:
         mean, half = interval(final[entry.name])
         verdict = found[entry.name][2] if entry.name in found else "baseline"
-        marker = OPTIMIZERS.get(entry.options.get("optimizer", "adamw"), OTHER)[0]
-        axis.errorbar(entry.date, mean, yerr=half, fmt=marker, color=VERDICTS[verdict], capsize=2, elinewidth=1)
+        axis.errorbar(entry.date, mean, yerr=half, fmt=look_of(entry)[0], color=VERDICTS[verdict], capsize=2,
+                      elinewidth=1)
         if mean < best:
             best = mean
             record.append((entry, mean))
@@ -65,24 +66,29 @@ def draw_text(axis, entries, runs, text):
     for entry, mean in record:
         axis.annotate(entry.name, (entry.date, mean), xytext=(5, -10), textcoords="offset points", fontsize=8)
     axis.set(title=text.title, xlabel="date of the claim", ylabel="final loss, nats per token")
-    axis.tick_params(axis="x", labelrotation=30)
+    axis.xaxis.set_major_locator(dates.YearLocator())
+    axis.xaxis.set_major_formatter(dates.DateFormatter("%Y"))
 
 
-def legend(axis, entries):
-    for verdict, color in VERDICTS.items():
-        axis.plot([], [], "o", color=color, label=verdict)
-    used = dict.fromkeys(OPTIMIZERS.get(entry.options.get("optimizer", "adamw"), OTHER) for entry in entries)
-    for marker, name in used:
-        axis.plot([], [], marker, color="0.3", fillstyle="none", label=name)
-    axis.legend(fontsize=8)
+def look_of(entry):
+    """Marker and name of an entry's optimizer."""
+    return OPTIMIZERS.get(entry.options.get("optimizer", "adamw"), OTHER)
+
+
+def legend(figure, axis, entries):
+    keys = [axis.plot([], [], "o", color=color, label=verdict)[0] for verdict, color in VERDICTS.items()]
+    keys += [axis.plot([], [], marker, color="0.3", fillstyle="none", label=name)[0]
+             for marker, name in dict.fromkeys(map(look_of, entries))]
+    figure.legend(handles=keys, loc="outside lower center", ncols=len(keys), fontsize=8)
 
 
 def draw(entries, runs_of, path):
-    figure, axes = plt.subplots(1, len(runs_of), figsize=(5.4 * len(runs_of), 4.4), squeeze=False)
+    figure, axes = plt.subplots(1, len(runs_of), figsize=(5.4 * len(runs_of), 4.4), squeeze=False,
+                                sharex=True)
     for axis, (text, runs) in zip(axes[0], runs_of.items()):
         draw_text(axis, entries, runs, text)
     names = {name for runs in runs_of.values() for name in runs.name}
-    legend(axes[0][0], [entry for entry in entries if entry.name in names])
+    legend(figure, axes[0][0], [entry for entry in entries if entry.name in names])
     figure.savefig(path)
     plt.close(figure)
 

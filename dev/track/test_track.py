@@ -79,8 +79,8 @@ class Entries(Folder):
         for text, words in (
                 (GOOD.replace("lr = 3e-3\n", ""), "bad.toml: the field lr is missing"),
                 (GOOD.replace("3e-3", "0.0"), "lr = 0 is not positive"),
-                (GOOD.replace("3e-3", '"high"'), "is not a float"),
-                (GOOD.replace("2026-01-01", '"now"'), "is not a date"),
+                (GOOD.replace("3e-3", '"high"'), "is not a number"),
+                (GOOD.replace("2026-01-01", '"now"'), "date = 'now' is not a date"),
                 (GOOD + "steps = 9\n", "there is no field steps"),
                 (GOOD + "tried = 0\n", "tried = 0 is less than 1"),
                 (GOOD + 'against = "sun"\n', "against = 'sun' is not an entry"),
