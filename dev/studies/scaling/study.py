@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Does the exponent of a scaling law depend on the placement and the optimizer, or its coefficient only?
+
+Six placements with AdamW and with Muon, in five sizes that differ 16-fold in parameters, on 20 tokens a parameter of
+generated stories, whose entropy E is known. Each tunes its rate and its warm-up at one size, and mup hands them on. A
+part is one placement with one optimizer, and its tables are stored when it ends. --keep trains only parts that are not
+stored yet; --stored trains none and publishes those that are. Build with `make MARCH=x86-64-v3`: the runs then have the
+same bits on every processor with AVX2.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import numpy  # noqa: E402
+import pandas  # noqa: E402
+from common import ROOT, Study, interval, look_of, plt, shown, table, tuned_to  # noqa: E402
+import scaling  # noqa: E402
+import series  # noqa: E402
+import style  # noqa: E402
+
+HERE = Path(__file__).parent
+STORIES = ROOT / "build" / "stories-16M.txt"  # d3 reads 7 million tokens
+PLACEMENTS = ["pre", "post", "sandwich", "deepnorm", "reordered", "none"]
+OPTIMIZERS = {"adamw": ("AdamW", "1e-3,3e-3,9e-3"), "muon": ("Muon", "3e-3,9e-3,2.7e-2")}
+SIZES = ["d1", "d1.5", "d2", "d2.5", "d3"]
+TUNED, CHECKED = "d2", "d1"  # where a cell tunes, and where it tunes again to check that this transfers
+SEEDS = 3
+BASELINE = "pre"
+
+
+def parts():
+    """(placement, optimizer) in the order of training."""
+    return [(placement, optimizer) for optimizer in OPTIMIZERS for placement in PLACEMENTS]
+
+
+def label_of(part):
+    return "-".join(part)
+
+
+def stored_parts():
+    return [part for part in parts() if (HERE / f"{label_of(part)}-runs.csv").exists()]
+
+
+def tables_of(part):
+    """(summary, runs) of a part, and the summary of its check."""
+    names = (f"{label_of(part)}-summary", f"{label_of(part)}-runs", f"{label_of(part)}-check-summary")
+    return [pandas.read_csv(HERE / f"{name}.csv") for name in names]
+
+
+# ---- training --------------------------------------------------------------------------------------------
+
+
+def options_of(part, sizes, seeds):
+    placement, optimizer = part
+    return f"""--placement {placement} --optimizer {optimizer} --parametrization mup --base-channels 64 --base-layers 2
+        --base-heads 2 --context 64 --batch 8 --tokens-per-parameter 20 --min-lr 0 --eval-every 1000 --eval-batches 20
+        --val-fraction 0.02 --save-every 0 --grid size={",".join(sizes)} seed={",".join(map(str, seeds))}
+        --tune lr={OPTIMIZERS[optimizer][1]} warmup=5%,20% --tune-runs 10"""
+
+
+def train(study, part, text):
+    study.compare(label_of(part), options_of(part, SIZES, range(1, SEEDS + 1)) + f" --tune-size {TUNED}", text=text)
+    study.compare(f"{label_of(part)}-check", options_of(part, [CHECKED], [1]), text=text)
+
+
+def stories(study):
+    if not STORIES.exists():
+        study.run("corpus", "--bytes", "16M", "--seed", "1", "--out", str(STORIES))
+    return ["--data", str(STORIES), "--documents", "file"]
+
+
+# ---- laws ------------------------------------------------------------------------------------------------
+
+
+def group_of(part):
+    """The sizes of a part whose seeds all finished."""
+    _, runs, _ = tables_of(part)
+    runs = runs[runs.stage == "final"]
+    rows = [{"size": size, "parameters": some.parameters.mean(), "flops": series.flops_of(some).mean(),
+             "mean": some.final_val.mean(), "losses": dict(zip(some.seed, some.final_val))}
+            for size, some in runs.groupby("size") if (some.state == "finished").all()]
+    points = pandas.DataFrame(rows).sort_values("parameters", ignore_index=True) if rows else pandas.DataFrame(rows)
+    looks = style.styles([{"placement": part[0]}])[0]
+    return scaling.Group(part[0], looks, list(points.index), part[0] == BASELINE, points)
+
+
+def groups():
+    """{part: its group, with laws}. The bootstrap draws the same seeds for all parts of an optimizer."""
+    found = {}
+    for optimizer in OPTIMIZERS:
+        own = {part: group_of(part) for part in stored_parts() if part[1] == optimizer}
+        if own:
+            floor = tables_of(next(iter(own)))[1].floor.iloc[0]
+            scaling.add_laws(list(own.values()), floor)
+        found |= own
+    return found
+
+
+def exponent_difference(ours, baseline):
+    """Exponent minus that of the baseline, with the middle 95 % of the bootstrap; "" without both laws."""
+    laws = [group.laws.get(("parameters", True)) if group else None for group in (ours, baseline)]
+    if ours is baseline or None in laws or not all(law.resampled for law in laws):
+        return ""
+    each = [a.alpha - b.alpha for a, b in zip(laws[0].resampled, laws[1].resampled, strict=True)]
+    low, high = scaling.interval(each)
+    return f"{laws[0].law.alpha - laws[1].law.alpha:+.3f} ({low:+.3f} to {high:+.3f})"
+
+
+# ---- tables and picture ----------------------------------------------------------------------------------
+
+
+def rates_of(part):
+    """[rate, warm-up] found at the two sizes that were tuned."""
+    summary, _, check = tables_of(part)
+    return [", ".join(tuned_to(next(rows.itertuples()))) for rows in (summary[summary["size"] == TUNED], check)]
+
+
+def loss_table(found):
+    rows = []
+    for part, group in found.items():
+        losses = dict(zip(group.points["size"], group.points.losses)) if len(group.points) else {}
+        rows.append([part[0], OPTIMIZERS[part[1]][0], *rates_of(part),
+                     *(shown(losses[size].values()) if size in losses else "not all finished" for size in SIZES)])
+    return table(rows, ["placement", "optimizer", f"rate, warm-up, tuned at {TUNED}", f"at {CHECKED}",
+                        f"final loss, {SIZES[0]}", *SIZES[1:]])
+
+
+def law_row(part, group, baseline):
+    fixed, fitted = (group.laws.get(("parameters", kind)) for kind in (True, False))
+    if not fixed:
+        return [part[0], OPTIMIZERS[part[1]][0], "no law"] + [""] * 5
+
+    def text(found, name, form):
+        return form(getattr(found.law, name)) + scaling.range_text(found.intervals.get(name), form) if found else ""
+
+    return [part[0], OPTIMIZERS[part[1]][0], text(fixed, "alpha", "{:.3f}".format), text(fixed, "A", "{:.3g}".format),
+            f"{100 * fixed.miss:.0f} %", exponent_difference(group, baseline), text(fitted, "E", "{:.3f}".format),
+            scaling.saving_text(group.saving) if group.saving else ""]
+
+
+def published():
+    """The tables in README.md, from the parts that are stored."""
+    found = groups()
+    rows = [law_row(part, group, found.get((BASELINE, part[1]))) for part, group in found.items()]
+    laws = table(rows, ["placement", "optimizer", "α, E known", "A", "off the law", f"α minus α of {BASELINE}",
+                        "E, if fitted", "at equal loss"])
+    missing = len(parts()) - len(found)
+    return "\n".join([*([f"{missing} of {len(parts())} parts are missing.\n"] if missing else []), loss_table(found), laws])
+
+
+def draw_laws(axis, found, optimizer):
+    """Loss above the floor against FLOPs, with the laws."""
+    for (placement, by), group in found.items():
+        if by != optimizer or group.points.empty:
+            continue
+        floor, look = tables_of((placement, by))[1].floor.iloc[0], look_of(placement)
+        means, halves = zip(*(interval(losses.values()) for losses in group.points.losses))
+        above = numpy.array(means) - floor
+        axis.errorbar(group.points.flops, above, yerr=halves, label=placement, capsize=2, **{**look, "linestyle": ""})
+        if law := group.laws.get(("flops", True)):
+            axis.plot(group.points.flops, law.law.at(group.points.flops) - floor, look["linestyle"], color=look["color"])
+    axis.set(xscale="log", yscale="log", xlabel="FLOPs of a run", ylabel="final loss minus the text's entropy",
+             title=OPTIMIZERS[optimizer][0])
+    axis.legend(fontsize=8)
+
+
+def draw_exponents(axis, found):
+    for optimizer, shift, face in ("adamw", -0.12, "white"), ("muon", 0.12, None):
+        for (placement, by), group in found.items():
+            fit = group.laws.get(("parameters", True))
+            if by == optimizer and fit and fit.intervals:
+                low, high = fit.intervals["alpha"]
+                axis.plot([low, high], [PLACEMENTS.index(placement) + shift] * 2, color=look_of(placement)["color"])
+                axis.plot(fit.law.alpha, PLACEMENTS.index(placement) + shift, "o", mfc=face,
+                          color=look_of(placement)["color"])
+        axis.plot([], [], "o", color="0.4", mfc=face, label=OPTIMIZERS[optimizer][0])
+    axis.set(yticks=range(len(PLACEMENTS)), yticklabels=PLACEMENTS, ylim=(len(PLACEMENTS) - 0.5, -0.5),
+             xlabel="exponent α of the parameters", title="exponents, with E known")
+    axis.legend(fontsize=8)
+
+
+def picture():
+    found = groups()
+    figure, axes = plt.subplots(1, 3, figsize=(14, 4.6))
+    for axis, optimizer in zip(axes, OPTIMIZERS):
+        draw_laws(axis, found, optimizer)
+    draw_exponents(axes[2], found)
+    return figure
+
+
+def main():
+    study = Study(__doc__, lambda parser: parser.add_argument("--stored", action="store_true",
+                                                              help="train nothing; publish the parts that are stored"))
+    for part in [] if study.args.stored else parts():
+        train(study, part, stories(study))
+        study.publish(picture(), published())
+    study.publish(picture(), published())
+
+
+if __name__ == "__main__":
+    main()
