@@ -240,3 +240,20 @@ TEST_CASE("gains of norms decay if asked to, those of output norms on their own"
   }
   CHECK(gains == 4 + 2 + 3);  // two branches; q and k; embedding, end and head
 }
+
+TEST_CASE("gains of the norms of streams decay as those of output norms", "[optimizer][streams]") {
+  for (const auto& [placement, norms] : {std::pair{"siamese", std::set<std::string>{"first_norm", "second_norm"}},
+                                         {"gated-residual", {"stream_norm"}}}) {
+    Config config;
+    config.placement = placement, config.n_layer = 1, config.vocab_size = 7;
+    std::set<std::string> found;
+    for (const TensorSpec& spec : Model(config).table)
+      for (const std::string& norm : norms)
+        if (spec.name.ends_with(norm + ".gain")) {
+          INFO(spec.name);
+          CHECK(decay_of(spec, {.weight_decay = .5f, .norm_decay = .25f, .output_norm_decay = .125f}) == .125f);
+          found.insert(norm);
+        }
+    CHECK(found == norms);
+  }
+}
