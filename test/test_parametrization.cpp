@@ -474,6 +474,20 @@ TEST_CASE("factors of GatedNorm's gate, whose rank does not grow", "[parametriza
   }
 }
 
+TEST_CASE("factors of the gated residual's matrices, whose rank does not grow", "[parametrization]") {
+  Config c = small(Parametrization::mup, 128);  // m = 4
+  c.placement = "gated-residual";
+  const Model model(c);
+  const TensorFactors weight = factors_of(model, "block.0.ffn.streams.weight"),
+                      up = factors_of(model, "block.0.ffn.streams.up");
+  CHECK(weight.start == .25);
+  CHECK(weight.rate == .25);
+  CHECK(weight.epsilon == 1);
+  CHECK(up.start == 1);
+  CHECK(up.rate == 1);
+  CHECK(up.epsilon == .25);
+}
+
 TEST_CASE("initial weights have the factors of their tensors, times what the base model draws", "[parametrization]") {
   for (const char* placement : {"pre", "deepnorm", "sub-ln", "b2t"}) {
     INFO(placement);

@@ -27,8 +27,7 @@ bool is_gate_of_norm(const TensorSpec& spec, const char* part) {
 }
 bool is_up_of_streams(const TensorSpec& spec) { return spec.role == Role::streams && spec.leaf() == "up"; }
 bool is_router(const TensorSpec& spec) {
-  return spec.role == Role::router || (spec.role == Role::streams && !is_up_of_streams(spec)) ||
-         is_gate_of_norm(spec, "down");
+  return spec.role == Role::router || spec.role == Role::streams || is_gate_of_norm(spec, "down");
 }
 bool is_single(const TensorSpec& spec) {
   return spec.size() == 1 || spec.role == Role::norm_scalar || spec.role == Role::mix || is_router(spec) ||

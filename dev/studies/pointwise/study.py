@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Two claims of 2026 about DyT and Derf, which bound each number instead of normalizing a row.
 
-Abouzeid (arXiv 2604.01563): Derf's gap to RMSNorm grows with Muon, DyT's does not, and an initial alpha of 0.3 recovers
-most of it. Verma (arXiv 2604.23434): DyT helps with little data and hurts with much. Models of 6 layers x 64 channels on
-a dictionary of English; each cell tunes its rate and its warm-up together on a separate seed, and five others follow.
+Abouzeid (arXiv 2604.01563): Derf's gap to RMSNorm grows with Muon, DyT's does not, and an initial alpha of 0.3
+recovers most of it. Verma (arXiv 2604.23434): DyT helps with little data and hurts with much. Models of 6 layers x 64
+channels on a dictionary of English; each cell tunes its rate and its warm-up together on a separate seed, and five
+others follow.
 Build with `make MARCH=x86-64-v3`: the runs then have the same bits on every processor with AVX2.
 """
 

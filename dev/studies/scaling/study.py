@@ -146,7 +146,8 @@ def published():
     laws = table(rows, ["placement", "optimizer", "α, E known", "A", "off the law", f"α minus α of {BASELINE}",
                         "E, if fitted", "at equal loss"])
     missing = len(parts()) - len(found)
-    return "\n".join([*([f"{missing} of {len(parts())} parts are missing.\n"] if missing else []), loss_table(found), laws])
+    note = [f"{missing} of {len(parts())} parts are missing.\n"] if missing else []
+    return "\n".join([*note, loss_table(found), laws])
 
 
 def draw_laws(axis, found, optimizer):
@@ -159,7 +160,8 @@ def draw_laws(axis, found, optimizer):
         above = numpy.array(means) - floor
         axis.errorbar(group.points.flops, above, yerr=halves, label=placement, capsize=2, **{**look, "linestyle": ""})
         if law := group.laws.get(("flops", True)):
-            axis.plot(group.points.flops, law.law.at(group.points.flops) - floor, look["linestyle"], color=look["color"])
+            x = group.points.flops
+            axis.plot(x, law.law.at(x) - floor, look["linestyle"], color=look["color"])
     axis.set(xscale="log", yscale="log", xlabel="FLOPs of a run", ylabel="final loss minus the text's entropy",
              title=OPTIMIZERS[optimizer][0])
     axis.legend(fontsize=8)
