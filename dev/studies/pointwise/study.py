@@ -4,7 +4,7 @@
 Abouzeid (arXiv 2604.01563): Derf's gap to RMSNorm grows with Muon, DyT's does not, and an initial alpha of 0.3
 recovers most of it. Verma (arXiv 2604.23434): DyT helps with little data and hurts with much. Models of 6 layers x 64
 channels on a dictionary of English; each cell tunes its rate and its warm-up together on a separate seed, and five
-others follow.
+others follow. --keep trains only parts that are not stored yet, --only those that it names, --stored none.
 Build with `make MARCH=x86-64-v3`: the runs then have the same bits on every processor with AVX2.
 """
 
@@ -12,14 +12,16 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, interval, outcome, plt, stats, stored, table, tuned_to  # noqa: E402
+from common import Study, interval, outcome, part_options, plt, stats, stored, table, tuned_to  # noqa: E402
 from words import holm  # noqa: E402
 
 OPTIMIZERS = {"adamw": ("AdamW", "1e-3,3e-3,9e-3"), "muon": ("Muon", "3e-3,9e-3,2.7e-2")}
 NORMS = {"RMSNorm": "norm=rmsnorm", "DyT": "norm=dyt", "Derf": "norm=derf", "Derf, α 0.3": "norm=derf dyt-alpha=0.3"}
 LIMITS = {"20 k": "2e4", "100 k": "1e5", "500 k": "5e5", "5 M": "5e6"}  # tokens of text
 DATA_NORMS = {"LayerNorm": "layernorm", "DyT": "dyt"}
+PARTS = {"adamw": "AdamW", "muon": "Muon", "data": "more text"}
 SEEDS = 5
+HERE = Path(__file__).parent
 # A stream that starts at 1: from one of .02, DyT stays at the unigram entropy (study 10).
 SHARED = """--layers 6 --channels 64 --heads 4 --context 64 --no-tied --embedding-scale 50 --min-lr 0 --eval-batches 20
     --val-fraction 0.02 --save-every 0 --tune-runs 10"""
@@ -33,6 +35,14 @@ def options_of_norms(optimizer):
     cells = " + ".join(f"{keys} {seeds()}" for keys in NORMS.values())
     return f"""{SHARED} --batch 4 --steps 800 --eval-every 200 --optimizer {optimizer} --grid {cells}
         --tune lr={OPTIMIZERS[optimizer][1]} warmup=5%,20%"""
+
+
+def options_of(part):
+    return options_of_data() if part == "data" else options_of_norms(part)
+
+
+def is_stored(*names):
+    return all((HERE / f"{name}-runs.csv").exists() for name in names)
 
 
 def options_of_data():
@@ -115,8 +125,17 @@ def data_table():
 
 
 def published():
-    """The tables in README.md, from the stored runs."""
-    return norm_tables() + "\n" + data_table()
+    """The picture and the tables in README.md, from the parts that are stored."""
+    missing = [name for part, name in PARTS.items() if not is_stored(part)]
+    lines = [f"Not trained yet: {', '.join(missing)}.\n"] if missing else []
+    if len(missing) < len(PARTS):
+        lines.append("![Differences to RMSNorm with two optimizers, and to LayerNorm by length of text]"
+                     "(pointwise/picture.png)\n")
+    if is_stored(*OPTIMIZERS):
+        lines.append(norm_tables())
+    if is_stored("data"):
+        lines.append(data_table())
+    return "\n".join(lines)
 
 
 # ---- picture ---------------------------------------------------------------------------------------------
@@ -139,20 +158,29 @@ def draw(axis, names, series, title, xlabel):
 
 def picture():
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
-    gaps = {OPTIMIZERS[optimizer][0]: values for optimizer, values in norm_gaps().items()}
-    draw(axes[0], list(NORMS)[1:], gaps, "with two optimizers", "final loss minus that of RMSNorm")
-    draw(axes[1], list(LIMITS), {"DyT": data_gaps()}, "with more text", "final loss of DyT minus that of LayerNorm")
+    gaps = norm_gaps() if is_stored(*OPTIMIZERS) else {}
+    draw(axes[0], list(NORMS)[1:], {OPTIMIZERS[optimizer][0]: values for optimizer, values in gaps.items()},
+         "with two optimizers", "final loss minus that of RMSNorm")
+    draw(axes[1], list(LIMITS), {"DyT": data_gaps()} if is_stored("data") else {}, "with more text",
+         "final loss of DyT minus that of LayerNorm")
     axes[1].set_ylabel("tokens of text")
     return figure
 
 
+def publish(study):
+    study.publish(picture() if any(map(is_stored, PARTS)) else None, published())
+
+
 def main():
-    study = Study(__doc__)
-    text = study.english()
-    for optimizer in OPTIMIZERS:
-        study.compare(optimizer, options_of_norms(optimizer), text=text)
-    study.compare("data", options_of_data(), text=text)
-    study.publish(picture(), published())
+    study = Study(__doc__, part_options(list(PARTS)))
+    chosen = [] if study.args.stored else study.args.only
+    for part in PARTS:
+        if part in chosen:
+            study.compare(part, options_of(part), text=study.english())
+            publish(study)
+        else:
+            study.has_stored(part, options_of(part))  # counts its time
+    publish(study)
 
 
 if __name__ == "__main__":

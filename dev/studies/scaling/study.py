@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Does the exponent of a scaling law depend on the placement and the optimizer, or its coefficient only?
 
-Six placements with AdamW and with Muon, in five sizes that differ 16-fold in parameters, on 20 tokens a parameter of
-generated stories, whose entropy E is known. Each tunes its rate and its warm-up at one size, and mup hands them on. A
+Six placements with AdamW and with Muon, in five sizes that differ 14-fold in parameters, on 20 tokens a parameter of
+generated tales, whose entropy E is known. Each tunes its rate and its warm-up at one size, and mup hands them on. A
 part is one placement with one optimizer, and its tables are stored when it ends. --keep trains only parts that are not
-stored yet; --stored trains none and publishes those that are. Build with `make MARCH=x86-64-v3`: the runs then have the
+stored yet, --only those that it names, --stored none. Build with `make MARCH=x86-64-v3`: the runs then have the
 same bits on every processor with AVX2.
 """
 
@@ -14,13 +14,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy  # noqa: E402
 import pandas  # noqa: E402
-from common import ROOT, Study, interval, look_of, plt, shown, table, tuned_to  # noqa: E402
+from common import ROOT, Study, interval, look_of, part_options, plt, shown, table, tuned_to  # noqa: E402
 import scaling  # noqa: E402
 import series  # noqa: E402
 import style  # noqa: E402
 
 HERE = Path(__file__).parent
-STORIES = ROOT / "build" / "stories-16M.txt"  # d3 reads 7 million tokens
+TALES = ROOT / "build" / "tales-16M.txt"  # d3 reads 7 million tokens
 PLACEMENTS = ["pre", "post", "sandwich", "deepnorm", "reordered", "none"]
 OPTIMIZERS = {"adamw": ("AdamW", "1e-3,3e-3,9e-3"), "muon": ("Muon", "3e-3,9e-3,2.7e-2")}
 SIZES = ["d1", "d1.5", "d2", "d2.5", "d3"]
@@ -54,20 +54,27 @@ def tables_of(part):
 def options_of(part, sizes, seeds):
     placement, optimizer = part
     return f"""--placement {placement} --optimizer {optimizer} --parametrization mup --base-channels 64 --base-layers 2
-        --base-heads 2 --context 64 --batch 8 --tokens-per-parameter 20 --min-lr 0 --eval-every 1000 --eval-batches 20
+        --base-heads 2 --context 152 --batch 4 --tokens-per-parameter 20 --min-lr 0 --eval-every 1000 --eval-batches 20
         --val-fraction 0.02 --save-every 0 --grid size={",".join(sizes)} seed={",".join(map(str, seeds))}
         --tune lr={OPTIMIZERS[optimizer][1]} warmup=5%,20% --tune-runs 10"""
 
 
+def comparisons(part):
+    """{label: options}: the comparison of a part, and its check."""
+    return {label_of(part): options_of(part, SIZES, range(1, SEEDS + 1)) + f" --tune-size {TUNED}",
+            f"{label_of(part)}-check": options_of(part, [CHECKED], [1])}
+
+
 def train(study, part, text):
-    study.compare(label_of(part), options_of(part, SIZES, range(1, SEEDS + 1)) + f" --tune-size {TUNED}", text=text)
-    study.compare(f"{label_of(part)}-check", options_of(part, [CHECKED], [1]), text=text)
+    for label, options in comparisons(part).items():
+        study.compare(label, options, text=text)
 
 
-def stories(study):
-    if not STORIES.exists():
-        study.run("corpus", "--bytes", "16M", "--seed", "1", "--out", str(STORIES))
-    return ["--data", str(STORIES), "--documents", "file"]
+def tales(study):
+    """Words that train on tales, each of which fits into the context: else a model could not reach their entropy."""
+    if not TALES.exists():
+        study.run("corpus", "--grammar", "tales", "--bytes", "16M", "--seed", "1", "--out", str(TALES))
+    return ["--data", str(TALES)]
 
 
 # ---- laws ------------------------------------------------------------------------------------------------
@@ -145,17 +152,20 @@ def published():
     rows = [law_row(part, group, found.get((BASELINE, part[1]))) for part, group in found.items()]
     laws = table(rows, ["placement", "optimizer", "α, E known", "A", "off the law", f"α minus α of {BASELINE}",
                         "E, if fitted", "at equal loss"])
-    missing = len(parts()) - len(found)
-    note = [f"{missing} of {len(parts())} parts are missing.\n"] if missing else []
-    return "\n".join([*note, loss_table(found), laws])
+    missing = [f"{part[0]} with {OPTIMIZERS[part[1]][0]}" for part in parts() if part not in found]
+    lines = [f"Not trained yet: {', '.join(missing)}.\n"] if missing else []
+    shown_now = ["![Loss above the entropy against FLOPs, and exponents](scaling/picture.png)\n", loss_table(found), laws]
+    return "\n".join([*lines, *(shown_now if found else [])])
 
 
 def draw_laws(axis, found, optimizer):
     """Loss above the floor against FLOPs, with the laws."""
-    for (placement, by), group in found.items():
-        if by != optimizer or group.points.empty:
-            continue
-        floor, look = tables_of((placement, by))[1].floor.iloc[0], look_of(placement)
+    own = {placement: group for (placement, by), group in found.items() if by == optimizer and len(group.points)}
+    if not own:
+        axis.set_axis_off()
+        return
+    for placement, group in own.items():
+        floor, look = tables_of((placement, optimizer))[1].floor.iloc[0], look_of(placement)
         means, halves = zip(*(interval(losses.values()) for losses in group.points.losses))
         above = numpy.array(means) - floor
         axis.errorbar(group.points.flops, above, yerr=halves, label=placement, capsize=2, **{**look, "linestyle": ""})
@@ -191,13 +201,21 @@ def picture():
     return figure
 
 
+def publish(study):
+    study.publish(picture() if stored_parts() else None, published())
+
+
 def main():
-    study = Study(__doc__, lambda parser: parser.add_argument("--stored", action="store_true",
-                                                              help="train nothing; publish the parts that are stored"))
-    for part in [] if study.args.stored else parts():
-        train(study, part, stories(study))
-        study.publish(picture(), published())
-    study.publish(picture(), published())
+    study = Study(__doc__, part_options([label_of(part) for part in parts()]))
+    chosen = [] if study.args.stored else [part for part in parts() if label_of(part) in study.args.only]
+    for part in parts():
+        if part not in chosen:
+            for label, options in comparisons(part).items():
+                study.has_stored(label, options)  # counts its time
+    for part in chosen:
+        train(study, part, tales(study))
+        publish(study)
+    publish(study)
 
 
 if __name__ == "__main__":
