@@ -154,8 +154,10 @@ def published():
                         "E, if fitted", "at equal loss"])
     missing = [f"{part[0]} with {OPTIMIZERS[part[1]][0]}" for part in parts() if part not in found]
     lines = [f"Not trained yet: {', '.join(missing)}.\n"] if missing else []
-    shown_now = ["![Loss above the entropy against FLOPs, and exponents](scaling/picture.png)\n", loss_table(found), laws]
-    return "\n".join([*lines, *(shown_now if found else [])])
+    if found:
+        picture_link = "![Loss above the entropy against FLOPs, and exponents](scaling/picture.png)\n"
+        lines += [picture_link, loss_table(found), laws]
+    return "\n".join(lines)
 
 
 def draw_laws(axis, found, optimizer):
