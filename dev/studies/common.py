@@ -12,6 +12,7 @@ makes the tables from these files alone has them recomputed by test_studies.py.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import resource
@@ -30,13 +31,14 @@ from matplotlib import pyplot as plt  # noqa: E402
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "report"))
+import texts  # noqa: E402
 from style import COLORS, PLACEMENTS  # noqa: E402
 
 ROOT = HERE.parent.parent
 BINARY = ROOT / "build" / "train_gpt"
 STORIES = ROOT / "build" / "stories.txt"
+VALIDATED = {"english": 0.005, "german": 0.01, "tinyshakespeare": 0.05}  # shares of texts: 56 to 160 kB
 TRANSLATIONS = ROOT / "build" / "translations.tsv"
-ENGLISH = ROOT / "build" / "texts" / "english.txt"
 
 COLOR = {placement: COLORS[number][0] for placement, number in PLACEMENTS.items()}  # the same as in reports
 LINES, MARKERS = ("-", "--", "-.", ":"), "osD^vpX"
@@ -116,11 +118,21 @@ class Study:
             self.run("tokenizer", str(TRANSLATIONS), "--vocab", "1024", "--out", str(tokenizer))
         return ["--data", str(TRANSLATIONS), "--objective", "pairs", "--tokenizer", str(tokenizer)]
 
-    def english(self):
-        """Words that train on a dictionary of English, which is downloaded if it is missing."""
-        if not ENGLISH.exists() and subprocess.run([sys.executable, str(HERE / "texts.py"), "english"]).returncode:
-            sys.exit(f"{self.name}: texts.py could not write {ENGLISH}")
-        return ["--data", str(ENGLISH), "--documents", "file"]
+    def text_named(self, name):
+        """Words that train on "stories", on "english" or "german" of texts.py, which are downloaded if they are
+        missing, or on "tinyshakespeare", which is not."""
+        if name == "stories":
+            return [*self.text, "--val-fraction", "0.02"]
+        path = texts.SHAKESPEARE.with_name(f"{name}.txt")
+        if path == texts.SHAKESPEARE:
+            if not path.exists():
+                sys.exit(f"{self.name}: {path} is missing: put data/tinyshakespeare/input.txt of "
+                         "github.com/karpathy/char-rnn there")
+            if hashlib.sha256(path.read_bytes()).hexdigest() != texts.SHAKESPEARE_SHA256:
+                sys.exit(f"{self.name}: {path} is another text")
+        elif not path.exists() and subprocess.run([sys.executable, str(HERE / "texts.py"), name]).returncode:
+            sys.exit(f"{self.name}: texts.py could not write {path}")
+        return ["--data", str(path), "--documents", "file", "--val-fraction", str(VALIDATED[name])]
 
     def run(self, *words):
         run_program(self.name, *words)
@@ -173,6 +185,16 @@ class Study:
         self.seconds += stored["seconds"]
         self.processor += stored["processor"]
         return True
+
+    def parts_to_train(self, comparisons):
+        """The parts that --only names, of {part: {label: options}}; none with --stored. Counts the time of the others
+        that are stored."""
+        for part, labels in comparisons.items():
+            if part in self.args.only and not self.args.stored:
+                yield part
+            else:
+                for label, options in labels.items():
+                    self.has_stored(label, options)
 
     def compare_on(self, bases, label, options, text=None):
         """Runs and curves of a comparison on top of each trained model of `bases`, {seed: directory}. One file next to
@@ -301,6 +323,17 @@ def shown(values, digits=3):
     mean, half = interval(values)
     mean = round(mean, digits) + 0.0  # never -0.00
     return f"{mean:.{digits}f} ± {half:.{digits}f}" if half == half else f"{mean:.{digits}f}"
+
+
+def signed(values, digits=3):
+    """Mean difference and half-width of its 95 % t interval, with a sign."""
+    mean, half = interval(values)
+    return f"{round(mean, digits) + 0.0:+.{digits}f} ± {half:.{digits}f}"
+
+
+def not_trained(names):
+    """What README.md says of the parts that are missing: a list of at most one paragraph."""
+    return [f"Not trained yet: {', '.join(names)}.\n"] if names else []
 
 
 def table(rows, columns):

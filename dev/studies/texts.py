@@ -30,6 +30,9 @@ TEXTS = {
                [("libreoffice-help-de", "usr/share/libreoffice/help/de/text"),
                 ("debian-handbook", "usr/share/doc/debian-handbook/html/de-DE"), ("manpages-de", "usr/share/man/de")]),
 }
+# A text that no package has. Fetch data/tinyshakespeare/input.txt of github.com/karpathy/char-rnn yourself.
+SHAKESPEARE = ROOT / "build" / "texts" / "tinyshakespeare.txt"
+SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
 
 def files_of(package, folder):

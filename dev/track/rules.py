@@ -4,6 +4,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+import texts
+
 ROOT = Path(__file__).resolve().parents[2]
 
 BASELINE = "pre"
@@ -51,7 +53,6 @@ TEXTS = (
     Text("tales", "Tales", ROOT / "build" / "tales.txt",
          "723e2c5861e5a77da17f78dd0b29834e5811ae9fe555b9b93917bf48fd776c4b",
          {"context": 152, "val-fraction": 0.01}, ("--grammar", "tales", "--bytes", "4M", "--seed", "1")),
-    Text("shakespeare", "Tiny Shakespeare", ROOT / "build" / "texts" / "tinyshakespeare.txt",
-         "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+    Text("shakespeare", "Tiny Shakespeare", texts.SHAKESPEARE, texts.SHAKESPEARE_SHA256,
          {"context": 128, "val-fraction": 0.05, "documents": "file"}),
 )

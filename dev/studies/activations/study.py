@@ -18,7 +18,7 @@ import pandas
 from scipy import optimize
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import COLOR, Study, draw_band, interval, outcome, plt, shown, stored, table  # noqa: E402
+from common import COLOR, Study, draw_band, outcome, plt, shown, signed, stored, table  # noqa: E402
 
 INITS = {"own": ("each placement's own initialization", ""),
          "xavier": ("the same Xavier for all", "--init xavier --no-residual-gain")}
@@ -50,12 +50,7 @@ def fits(streams):
     residual = {shape: numpy.array([fit(shape, y)[0] for y in streams]) for shape in SHAPES}
     powers = [fit("power", y)[1] for y in streams]
     more = (residual[shape] - residual["line"] for shape in ("power", "exponential"))
-    return [shown(residual["line"], 2), *(signed(d) for d in more), shown(powers, 2), fewest(residual)]
-
-
-def signed(values):
-    mean, half = interval(values)
-    return f"{mean:+.2f} ± {half:.2f}"
+    return [shown(residual["line"], 2), *(signed(d, 2) for d in more), shown(powers, 2), fewest(residual)]
 
 
 def fewest(residual):

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import (COLOR, Study, capped, draw_band, draw_means, interval, look_of, outcome, plt,  # noqa: E402
-                    rate_axis, stored, table)
+from common import (COLOR, Study, capped, draw_band, draw_means, look_of, outcome, plt,  # noqa: E402
+                    rate_axis, signed, stored, table)
 
 RATES, HIGH = ["1e-3", "3e-3", "1e-2", "3e-2"], ["1e-2", "3e-2", "1e-1"]
 TICKS = [0.2, 0.3, 0.5, 1, 2, 4]
@@ -32,13 +32,8 @@ def differences(name, runs, column, less, more, clips=True):
     for rate, some in runs.groupby("peak_lr"):
         by_seed = some.pivot(index="seed", columns=column, values=["final_val", "clipped"])
         pairs = [by_seed[value][more] - by_seed[value][less] for value in ("final_val", "clipped")]
-        rows.append([name, f"lr {rate:g}", signed(pairs[0]), signed(pairs[1]) if clips else ""])
+        rows.append([name, f"lr {rate:g}", signed(pairs[0], 2), signed(pairs[1], 2) if clips else ""])
     return rows
-
-
-def signed(values):
-    mean, half = interval(values)
-    return f"{mean:+.2f} ± {half:.2f}"
 
 
 def published():

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import (Study, capped, interval, mean_by, outcome, part_options, plt, rate_axis, stats,  # noqa: E402
-                    stored, table)
+from common import (Study, capped, interval, mean_by, not_trained, outcome, part_options, plt,  # noqa: E402
+                    rate_axis, signed, stats, stored, table)
 from words import holm  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -35,11 +35,6 @@ def cells(runs):
 def losses(runs):
     """Final losses: a row per seed, a column per rate."""
     return runs.assign(loss=capped(runs)).pivot(index="seed", columns="peak_lr", values="loss")
-
-
-def signed(values, mark=""):
-    mean, half = interval(values)
-    return f"{mean:+.3f} ± {half:.3f}{mark}"
 
 
 def differences(runs):
@@ -75,7 +70,7 @@ def rate_tables():
     rows = [[CELLS[decays], *(outcome(at) for _, at in cell.groupby("peak_lr"))] for decays, cell in cells(runs)]
     found = differences(runs)
     corrected = iter(holm([stats.ttest_1samp(at, 0).pvalue for _, row in found for at in row]))
-    beside = [[CELLS[decays], *(signed(at, "*" if next(corrected) < 0.05 else "") for at in row)]
+    beside = [[CELLS[decays], *(signed(at) + ("*" if next(corrected) < 0.05 else "") for at in row)]
               for decays, row in found]
     return "\n".join([table(rows, ["decay of gains", *(f"lr {rate}" for rate in RATES)]),
                       table(beside, ["minus no decay, at the same rate", *RATES])])
@@ -90,7 +85,7 @@ def fresh_table():
 def published():
     """The picture and the tables in README.md, from the parts that are stored."""
     missing = [what for part, what in PARTS.items() if not has(part)]
-    lines = [f"Not trained yet: {', '.join(missing)}.\n"] if missing else []
+    lines = not_trained(missing)
     if has("rates"):
         lines += ["![Loss by rate for each decay of gains, and its difference to no decay](gains/picture.png)\n",
                   rate_tables()]

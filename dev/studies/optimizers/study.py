@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import pandas  # noqa: E402
-from common import COLOR, Study, interval, look_of, outcome, plt, stats, stored, table, tuned_to  # noqa: E402
+from common import COLOR, Study, interval, look_of, outcome, plt, signed, stats, stored, table, tuned_to  # noqa: E402
 from words import holm  # noqa: E402
 
 BASELINE = "pre"
@@ -35,11 +35,6 @@ def effect(final, placement, optimizer):
     return final[cells[0]] - final[cells[1]] if all(cell in final for cell in cells) else None
 
 
-def signed(values):
-    mean, half = interval(values)
-    return f"{mean:+.4f} ± {half:.4f}"
-
-
 def contrasts(final, placements):
     """Rows: the effect of a placement under each optimizer, and how the two differ, with Holm's p value."""
     effects = {p: [effect(final, p, o) for o in OPTIMIZERS] for p in placements if p != BASELINE}
@@ -49,9 +44,9 @@ def contrasts(final, placements):
     p_value = dict(zip(known, holm(tests, len(effects)), strict=True))
     rows = []
     for placement, parts in effects.items():
-        cells = ["" if part is None else signed(part) for part in parts]
+        cells = ["" if part is None else signed(part, 4) for part in parts]
         both = placement in known
-        rows.append([placement, *cells, signed(parts[1] - parts[0]) if both else "",
+        rows.append([placement, *cells, signed(parts[1] - parts[0], 4) if both else "",
                      f"{p_value[placement]:.2g}" if both else ""])
     return rows
 

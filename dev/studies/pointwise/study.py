@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import Study, interval, outcome, part_options, plt, stats, stored, table, tuned_to  # noqa: E402
+from cells import TUNED  # noqa: E402
+from common import (Study, interval, not_trained, outcome, part_options, plt, signed, stats, stored,  # noqa: E402
+                    table, tuned_to)
 from words import holm  # noqa: E402
 
-OPTIMIZERS = {"adamw": ("AdamW", "1e-3,3e-3,9e-3"), "muon": ("Muon", "3e-3,9e-3,2.7e-2")}
 NORMS = {"RMSNorm": "norm=rmsnorm", "DyT": "norm=dyt", "Derf": "norm=derf", "Derf, α 0.3": "norm=derf dyt-alpha=0.3"}
 LIMITS = {"20 k": "2e4", "100 k": "1e5", "500 k": "5e5", "5 M": "5e6"}  # tokens of text
 DATA_NORMS = {"LayerNorm": "layernorm", "DyT": "dyt"}
@@ -24,7 +25,7 @@ SEEDS = 5
 HERE = Path(__file__).parent
 # A stream that starts at 1: from one of .02, DyT stays at the unigram entropy (study 10).
 SHARED = """--layers 6 --channels 64 --heads 4 --context 64 --no-tied --embedding-scale 50 --min-lr 0 --eval-batches 20
-    --val-fraction 0.02 --save-every 0 --tune-runs 10"""
+    --save-every 0 --tune-runs 10"""
 
 
 def seeds():
@@ -34,7 +35,7 @@ def seeds():
 def options_of_norms(optimizer):
     cells = " + ".join(f"{keys} {seeds()}" for keys in NORMS.values())
     return f"""{SHARED} --batch 4 --steps 800 --eval-every 200 --optimizer {optimizer} --grid {cells}
-        --tune lr={OPTIMIZERS[optimizer][1]} warmup=5%,20%"""
+        --tune lr={TUNED[optimizer][1]} warmup=5%,20%"""
 
 
 def options_of(part):
@@ -68,11 +69,6 @@ def difference(runs, baseline):
     return runs.final_val - baseline.final_val if finished else None
 
 
-def signed(values):
-    mean, half = interval(values)
-    return f"{mean:+.3f} ± {half:.3f}"
-
-
 def p_values(differences):
     """Holm's p of each difference that is known; the unknown ones stay comparisons."""
     known = [values for values in differences if values is not None]
@@ -83,7 +79,7 @@ def p_values(differences):
 def norm_gaps():
     """{optimizer: {norm: difference to RMSNorm}}."""
     result = {}
-    for optimizer in OPTIMIZERS:
+    for optimizer in TUNED:
         found = cells(optimizer, NORMS)
         result[optimizer] = {label: difference(runs, found[0][2]) for label, _, runs in found[1:]}
     return result
@@ -93,9 +89,9 @@ def norm_tables():
     gaps = norm_gaps()
     rows = [[label, name, ", ".join(tuned_to(row)), outcome(runs)]
             + [signed(gap) if (gap := gaps[optimizer].get(label)) is not None else ""]
-            for optimizer, (name, _) in OPTIMIZERS.items() for label, row, runs in cells(optimizer, NORMS)]
+            for optimizer, (name, _) in TUNED.items() for label, row, runs in cells(optimizer, NORMS)]
     ends = table(rows, ["norm", "optimizer", "rate, warm-up", "final loss", "minus RMSNorm"])
-    both = [(label, *(gaps[optimizer][label] for optimizer in OPTIMIZERS)) for label in list(NORMS)[1:]]
+    both = [(label, *(gaps[optimizer][label] for optimizer in TUNED)) for label in list(NORMS)[1:]]
     growth = [None if a is None or b is None else b - a for _, a, b in both]
     rows = [[label, signed(values) if values is not None else "", p] for (label, *_), values, p
             in zip(both, growth, p_values(growth), strict=True)]
@@ -127,11 +123,11 @@ def data_table():
 def published():
     """The picture and the tables in README.md, from the parts that are stored."""
     missing = [name for part, name in PARTS.items() if not is_stored(part)]
-    lines = [f"Not trained yet: {', '.join(missing)}.\n"] if missing else []
+    lines = not_trained(missing)
     if len(missing) < len(PARTS):
         lines.append("![Differences to RMSNorm with two optimizers, and to LayerNorm by length of text]"
                      "(pointwise/picture.png)\n")
-    if is_stored(*OPTIMIZERS):
+    if is_stored(*TUNED):
         lines.append(norm_tables())
     if is_stored("data"):
         lines.append(data_table())
@@ -158,8 +154,8 @@ def draw(axis, names, series, title, xlabel):
 
 def picture():
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.6))
-    gaps = norm_gaps() if is_stored(*OPTIMIZERS) else {}
-    draw(axes[0], list(NORMS)[1:], {OPTIMIZERS[optimizer][0]: values for optimizer, values in gaps.items()},
+    gaps = norm_gaps() if is_stored(*TUNED) else {}
+    draw(axes[0], list(NORMS)[1:], {TUNED[optimizer][0]: values for optimizer, values in gaps.items()},
          "with two optimizers", "final loss minus that of RMSNorm")
     draw(axes[1], list(LIMITS), {"DyT": data_gaps()} if is_stored("data") else {}, "with more text",
          "final loss of DyT minus that of LayerNorm")
@@ -173,13 +169,9 @@ def publish(study):
 
 def main():
     study = Study(__doc__, part_options(list(PARTS)))
-    chosen = [] if study.args.stored else study.args.only
-    for part in PARTS:
-        if part in chosen:
-            study.compare(part, options_of(part), text=study.english())
-            publish(study)
-        else:
-            study.has_stored(part, options_of(part))  # counts its time
+    for part in study.parts_to_train({part: {part: options_of(part)} for part in PARTS}):
+        study.compare(part, options_of(part), text=study.text_named("english"))
+        publish(study)
     publish(study)
 
 

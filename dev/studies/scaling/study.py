@@ -14,7 +14,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy  # noqa: E402
 import pandas  # noqa: E402
-from common import ROOT, Study, interval, look_of, part_options, plt, shown, table, tuned_to  # noqa: E402
+from cells import TUNED as OPTIMIZERS  # noqa: E402
+from common import (ROOT, Study, interval, look_of, not_trained, part_options, plt, shown, table,  # noqa: E402
+                    tuned_to)
 import scaling  # noqa: E402
 import series  # noqa: E402
 import style  # noqa: E402
@@ -22,7 +24,6 @@ import style  # noqa: E402
 HERE = Path(__file__).parent
 TALES = ROOT / "build" / "tales-16M.txt"  # d3 reads 7 million tokens
 PLACEMENTS = ["pre", "post", "sandwich", "deepnorm", "reordered", "none"]
-OPTIMIZERS = {"adamw": ("AdamW", "1e-3,3e-3,9e-3"), "muon": ("Muon", "3e-3,9e-3,2.7e-2")}
 SIZES = ["d1", "d1.5", "d2", "d2.5", "d3"]
 TUNED, CHECKED = "d2", "d1"  # where a cell tunes, and where it tunes again to check that this transfers
 SEEDS = 3
@@ -63,11 +64,6 @@ def comparisons(part):
     """{label: options}: the comparison of a part, and its check."""
     return {label_of(part): options_of(part, SIZES, range(1, SEEDS + 1)) + f" --tune-size {TUNED}",
             f"{label_of(part)}-check": options_of(part, [CHECKED], [1])}
-
-
-def train(study, part, text):
-    for label, options in comparisons(part).items():
-        study.compare(label, options, text=text)
 
 
 def tales(study):
@@ -153,7 +149,7 @@ def published():
     laws = table(rows, ["placement", "optimizer", "α, E known", "A", "off the law", f"α minus α of {BASELINE}",
                         "E, if fitted", "at equal loss"])
     missing = [f"{part[0]} with {OPTIMIZERS[part[1]][0]}" for part in parts() if part not in found]
-    lines = [f"Not trained yet: {', '.join(missing)}.\n"] if missing else []
+    lines = not_trained(missing)
     if found:
         picture_link = "![Loss above the entropy against FLOPs, and exponents](scaling/picture.png)\n"
         lines += [picture_link, loss_table(found), laws]
@@ -209,13 +205,9 @@ def publish(study):
 
 def main():
     study = Study(__doc__, part_options([label_of(part) for part in parts()]))
-    chosen = [] if study.args.stored else [part for part in parts() if label_of(part) in study.args.only]
-    for part in parts():
-        if part not in chosen:
-            for label, options in comparisons(part).items():
-                study.has_stored(label, options)  # counts its time
-    for part in chosen:
-        train(study, part, tales(study))
+    for part in study.parts_to_train({label_of(part): comparisons(part) for part in parts()}):
+        for label, options in comparisons(tuple(part.split("-"))).items():
+            study.compare(label, options, text=tales(study))
         publish(study)
     publish(study)
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from common import (Study, capped, interval, look_of, mean_by, outcome, plt, rate_axis, shown, stored,  # noqa: E402
+from common import (Study, capped, look_of, mean_by, outcome, plt, rate_axis, shown, signed, stored,  # noqa: E402
                     table, unigram_line)
 
 RATES = ["3e-4", "1e-3", "3e-3", "1e-2", "3e-2", "1e-1"]
@@ -29,11 +29,6 @@ def sensitivities(cell):
     return [(capped(seed) - capped(seed).min()).mean() for _, seed in cell.groupby("seed")]
 
 
-def signed(values, digits=2):
-    mean, half = interval(values)
-    return f"{mean:+.{digits}f} ± {half:.{digits}f}"
-
-
 def differences(runs):
     """The tables of differences that the text speaks of, over runs of the same seed."""
     by_cell = dict(list(cells(runs)))
@@ -43,14 +38,15 @@ def differences(runs):
         return cell[cell.peak_lr == float(rate)].set_index("seed").final_val
 
     warmups = sorted(runs.warmup.unique())
-    pairs = [[warmup, rate, signed(losses(("sandwich", "layernorm"), warmup, rate) - losses(PRE, warmup, rate)),
+    pairs = [[warmup, rate, signed(losses(("sandwich", "layernorm"), warmup, rate) - losses(PRE, warmup, rate), 2),
               signed(losses(("pre", "rmsnorm"), warmup, rate) - losses(PRE, warmup, rate), 3)]
              for warmup in warmups for rate in RATES]
     short, long = warmups
     deepnorm = losses(("deepnorm", "layernorm"), long, "3e-3")
-    others = [[f"deepnorm − pre, {long} steps, both at 3e-3", signed(deepnorm - losses(PRE, long, "3e-3"))],
-              [f"deepnorm at 3e-3 − pre at 1e-2, {long} steps", signed(deepnorm - losses(PRE, long, "1e-2"))],
-              [f"pre at 3e-2, {long} steps − {short}", signed(losses(PRE, long, "3e-2") - losses(PRE, short, "3e-2"))]]
+    others = [[f"deepnorm − pre, {long} steps, both at 3e-3", signed(deepnorm - losses(PRE, long, "3e-3"), 2)],
+              [f"deepnorm at 3e-3 − pre at 1e-2, {long} steps", signed(deepnorm - losses(PRE, long, "1e-2"), 2)],
+              [f"pre at 3e-2, {long} steps − {short}",
+               signed(losses(PRE, long, "3e-2") - losses(PRE, short, "3e-2"), 2)]]
     return table(pairs, ["warm-up", "rate", "sandwich − pre", "RMSNorm − LayerNorm, under pre"]) + "\n" + \
         table(others, ["difference", "nats"])
 

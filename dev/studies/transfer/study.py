@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy  # noqa: E402
 import pandas  # noqa: E402
-from common import COLOR, Study, capped, interval, plt, shown, table  # noqa: E402
+from common import COLOR, Study, capped, interval, plt, shown, signed, table  # noqa: E402
 
 HERE = Path(__file__).parent
 PLACEMENTS = ["pre", "post", "sandwich", "deepnorm", "reordered", "keel", "resi-dual", "hyper", "none"]
@@ -122,11 +122,6 @@ def lines():
 # ---- tables ----------------------------------------------------------------------------------------------
 
 
-def signed(values, digits=2):
-    mean, half = interval(values)
-    return f"{round(mean, digits) + 0.0:+.{digits}f} ± {half:.{digits}f}"
-
-
 def rates_shown(line):
     """The best rate of each size in thousandths, with an asterisk at an end of the grid."""
     return [f"{1000 * 2**line.best[size].mean():.2g}" + ("*" if size in line.ends else "") for size in line.best]
@@ -135,8 +130,8 @@ def rates_shown(line):
 def rate_table(axis, found):
     """The best rates of all stored parts in one direction."""
     sizes = [f"best rate / 1000 at {SIZES[axis][0]} {KEYS[axis]}", *map(str, SIZES[axis][1:])]
-    rows = [[line.placement, OPTIMIZERS[line.optimizer], line.parametrization, *rates_shown(line), signed(line.moves),
-             line.stays(), line.stays(line.doublings), signed(line.costs, 3) if line.costs.any() else "same rate",
+    rows = [[line.placement, OPTIMIZERS[line.optimizer], line.parametrization, *rates_shown(line),
+             signed(line.moves, 2), line.stays(), line.stays(line.doublings), signed(line.costs, 3) if line.costs.any() else "same rate",
              shown(line.least)] for line in found if line.axis == axis]
     return table(rows, ["placement", "optimizer", "parametrization", *sizes, "moves by", "less than √2",
                         "per doubling", "cost of the small one's rate", "lowest loss of the largest"])

@@ -1,0 +1,114 @@
+"""A study that compares the same cells on several texts and with several optimizers.
+
+A part is one text with one optimizer: a comparison in which each cell tunes its rate and its warm-up together on a
+separate seed, and then trains on other seeds. The tables and the picture are made of the parts that are stored.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas
+from common import interval, not_trained, outcome, plt, signed, stats, table, tuned_to
+from words import holm
+
+TUNED = {"adamw": ("AdamW", "1e-3,3e-3,9e-3"), "muon": ("Muon", "3e-3,9e-3,2.7e-2")}  # where the search begins
+LOOKS = {"adamw": (-0.15, "white", "C0"), "muon": (0.15, None, "C1")}  # shift, face, color
+TUNE_RUNS, SEEDS = 10, 5
+
+
+@dataclass
+class Cells:
+    folder: Path  # of the study
+    cells: dict  # name: keys of --grid
+    baseline: str  # a name
+    texts: dict  # label: title
+
+    def parts(self):
+        """{label: (text, optimizer)} in the order of training."""
+        return {f"{text}-{optimizer}": (text, optimizer) for optimizer in TUNED for text in self.texts}
+
+    def stored(self):
+        return [part for part in self.parts() if (self.folder / f"{part}-runs.csv").exists()]
+
+    def options(self, part, shared, more=lambda name: ""):
+        """Options of the comparison of a part; `more` adds keys to a cell."""
+        _, optimizer = self.parts()[part]
+        seeds = f"seed={','.join(str(seed + 1) for seed in range(SEEDS))}"
+        grid = " + ".join(f"{keys} {more(name)} {seeds}" for name, keys in self.cells.items())
+        return f"""{shared} --optimizer {optimizer} --eval-every 200 --eval-batches 20 --save-every 0
+            --grid {grid} --tune lr={TUNED[optimizer][1]} warmup=5%,20% --tune-runs {TUNE_RUNS}"""
+
+    def title(self, part):
+        text, optimizer = self.parts()[part]
+        return f"{self.texts[text]} with {TUNED[optimizer][0]}"
+
+    def tables(self, part):
+        """(summary, final runs) of a stored part, with the names of the cells."""
+        summary, runs = (pandas.read_csv(self.folder / f"{part}-{name}.csv") for name in ("summary", "runs"))
+        names = dict(zip(summary.cell, self.cells, strict=True))
+        return summary.assign(name=list(self.cells)), runs[runs.stage == "final"].assign(name=runs.cell.map(names))
+
+    def losses(self, part):
+        """Final losses: a row per seed, a column per cell whose runs all finished."""
+        _, runs = self.tables(part)
+        good = runs.groupby("name").state.apply(lambda states: (states == "finished").all())
+        wide = runs.pivot(index="seed", columns="name", values="final_val")
+        return wide[[name for name in self.cells if good[name]]]
+
+    def differences(self, part):
+        """{name: differences to the losses of the baseline, seed by seed}."""
+        final = self.losses(part)
+        known = self.baseline in final
+        return {name: final[name] - final[self.baseline] for name in final if known and name != self.baseline}
+
+    def table(self, part):
+        summary, runs = self.tables(part)
+        found = self.differences(part)
+        tests = [stats.ttest_1samp(values, 0).pvalue for values in found.values()]
+        # A cell without a result stays one of the comparisons: it must not make the others significant.
+        p = dict(zip(found, holm(tests, len(self.cells) - 1), strict=True))
+        own = ["steps"] if "steps" in summary else []  # keys of the grid that differ between cells
+        rows = []
+        for cell in summary.itertuples():
+            row = [cell.name, *(getattr(cell, key) for key in own), ", ".join(tuned_to(cell)),
+                   outcome(runs[runs.name == cell.name])]
+            beside = (signed(found[cell.name]), f"{p[cell.name]:.2g}") if cell.name in found else ("", "")
+            rows.append([*row, *beside])
+        return table(rows, [self.title(part), *own, "rate, warm-up", "final loss", f"minus {self.baseline}",
+                            "p (Holm)"])
+
+    def published(self, caption, *more):
+        """The picture, the tables `more`, and that of each stored part, for README.md."""
+        done = self.stored()
+        lines = not_trained([self.title(part) for part in self.parts() if part not in done])
+        if done:
+            lines += [f"![{caption}]({self.folder.name}/picture.png)\n", *more]
+        return "\n".join([*lines, *map(self.table, done)])
+
+    def draw(self, axis, text):
+        """Differences to the baseline on a text, with each optimizer."""
+        names = [name for name in self.cells if name != self.baseline]
+        for part in self.stored():
+            own, optimizer = self.parts()[part]
+            if own != text:
+                continue
+            shift, face, color = LOOKS[optimizer]
+            for name, values in self.differences(part).items():
+                mean, half = interval(values)
+                axis.errorbar(mean, names.index(name) + shift, xerr=half, fmt="o", color=color, mfc=face, capsize=2)
+            axis.plot([], [], "o", color=color, mfc=face, label=TUNED[optimizer][0])
+        axis.axvline(0, color="0.5", linewidth=1)
+        axis.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5), title=self.texts[text],
+                 xlabel=f"final loss minus that of {self.baseline}")
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(fontsize=8)
+
+    def picture(self):
+        """A panel for each text; None without a stored part."""
+        if not self.stored():
+            return None
+        figure, axes = plt.subplots(1, len(self.texts), figsize=(3.2 * len(self.texts) + 3, 0.25 * len(self.cells) + 1),
+                                    sharey=True)
+        for axis, text in zip(axes, self.texts):
+            self.draw(axis, text)
+        return figure
