@@ -132,7 +132,8 @@ def rate_table(axis, found):
     sizes = [f"best rate / 1000 at {SIZES[axis][0]} {KEYS[axis]}", *map(str, SIZES[axis][1:])]
     rows = [[line.placement, OPTIMIZERS[line.optimizer], line.parametrization, *rates_shown(line),
              signed(line.moves, 2), line.stays(), line.stays(line.doublings),
-             signed(line.costs) if line.costs.any() else "same rate", shown(line.least)] for line in found if line.axis == axis]
+             signed(line.costs) if line.costs.any() else "same rate", shown(line.least)]
+            for line in found if line.axis == axis]
     return table(rows, ["placement", "optimizer", "parametrization", *sizes, "moves by", "less than √2",
                         "per doubling", "cost of the small one's rate", "lowest loss of the largest"])
 
