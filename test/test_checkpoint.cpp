@@ -293,7 +293,11 @@ TEST_CASE("outcome.json says how a run ended", "[checkpoint]") {
   const auto again = read_outcome(f.path("."));
   CHECK((again->finished && again->early));
   CHECK(again->floor == 0);
+  CHECK(std::isnan(again->val_loss_full));
   CHECK(again->data_fingerprint == o.data_fingerprint);
+  o.unigram = std::nan("");  // without validation
+  write_outcome(f.path("."), o);
+  CHECK(std::isnan(read_outcome(f.path("."))->unigram));
   for (const char* bad : {"\"\"", "\"-1\"", "\"18446744073709551616\"", "\"12x\"", "null", "-1", "1.5"}) {
     std::string damaged = good;
     damaged.replace(damaged.find("\"18364758544493064720\""), 22, bad);

@@ -228,11 +228,15 @@ std::optional<RunOutcome> read_outcome(const std::string& directory) {
     const auto step = static_cast<int64_t>(whole_number(json, "step", kAny / 2));
     const std::string state = json.at("state");
     const auto shown = [&](const char* key) { return one_line(json.at(key).get<std::string>()); };
+    const auto number_or = [](const nlohmann::json& number, double other) {
+      return number.is_null() ? other : number.get<double>();
+    };
+    constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
     RunOutcome o{state != kDiverged, state == kEarly, step, shown("what"), shown("tensor"),
-                 whole_number(json, "parameters", kAny), json.at("unigram"),
-                 json.at("floor").is_null() ? 0. : json["floor"].get<double>(), fingerprint_of(json.at("data"))};
+                 whole_number(json, "parameters", kAny), number_or(json.at("unigram"), kUnknown),
+                 number_or(json.at("floor"), 0), fingerprint_of(json.at("data"))};
     if (state != kDiverged && state != kEarly && state != kFinished) throw std::runtime_error("unknown state");
-    if (json.contains("val_loss_full") && !json["val_loss_full"].is_null()) o.val_loss_full = json["val_loss_full"];
+    if (json.contains("val_loss_full")) o.val_loss_full = number_or(json["val_loss_full"], kUnknown);
     o.measured = json.value("measured", true);
     o.pairs = json.value("pairs", o.pairs);
     o.flops = json.value("flops", o.flops);
