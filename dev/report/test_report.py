@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs all tests of the report, and those of the numbers of the studies and of the track:
+"""Runs all tests of the report, of the studies' numbers and of the track:
 
     make test-report        or: python dev/report/test_report.py [-k NAME]
 """

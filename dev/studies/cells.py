@@ -78,7 +78,7 @@ class Cells:
                             "p (Holm)"])
 
     def published(self, caption, *more):
-        """The picture, the tables `more`, and that of each stored part, for README.md."""
+        """Text for README.md: the picture, the tables `more`, and a table for each stored part."""
         done = self.stored()
         lines = not_trained([self.title(part) for part in self.parts() if part not in done])
         if done:

@@ -269,7 +269,7 @@ def run_program(name, *words):
     except KeyboardInterrupt:
         failed = process.wait()
     if failed:
-        sys.exit(f"{name}: stopped; the same command goes on where it was")
+        sys.exit(f"{name}: stopped. The same command continues.")
 
 
 def machine():

@@ -13,7 +13,7 @@ import os
 
 import pandas
 import rules
-from common import shown, stats
+from common import signed, stats
 from read import Complaint
 from words import holm
 
@@ -151,5 +151,4 @@ def difference_of(found, name):
     if name not in found:
         return ["", "", ""]
     pair, p, verdict = found[name]
-    text = shown(pair)
-    return [text if text.startswith("-") else "+" + text, f"{p:.2g}", verdict]
+    return [signed(pair), f"{p:.2g}", verdict]
