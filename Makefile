@@ -62,7 +62,7 @@ PROGRAM := $(OUT)/train_gpt$(WITH_MPI)
 # Goals that compile nothing here need no configuration. Each .mk file adds its own.
 NO_COMPILER := clean help
 include $(foreach folder,dev/recipes test dev/exercise dev/report dev/studies dev/track dev/pictures dev/playground \
-  dev/book dev/release dev/notebook dev/bench dev/ladder dev/peers dev/faults dev/fuzz python_ref,\
+  dev/book dev/paper dev/release dev/notebook dev/bench dev/ladder dev/peers dev/faults dev/fuzz python_ref,\
   $(folder)/$(notdir $(folder)).mk)
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*  \#\# .*/\1/p' $(MAKEFILE_LIST))
 

@@ -33,7 +33,8 @@ copyright = "the authors of train_gpt. MIT license"
 root_doc = INDEX
 extensions = ["myst_parser"]
 include_patterns = ["README.md", "layers/**.md", "data/**.md", "dev/**.md", "test/README.md", "python_ref/README.md"]
-exclude_patterns = ["build", "runs", ".*", "dev/CHANGELOG.md", "dev/book/README.md"]
+exclude_patterns = ["build", "runs", ".*", "dev/CHANGELOG.md", "dev/book/README.md", "dev/paper/paper.md",
+                    "dev/paper/archive.md"]
 suppress_warnings = ["toc.not_included"]  # a page may be reached by links alone
 nitpicky = True
 myst_enable_extensions = ["dollarmath"]

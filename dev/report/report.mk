@@ -9,7 +9,7 @@ watch: .venv/.report  ## watch runs in a browser while they train; RUN=DIR, or t
 tensorboard: .venv/.report  ## write metrics for TensorBoard; RUN=DIR, or the newest
 	@$(PYTHON) dev/report/events.py $(RUN)
 
-test-report: .venv/.report  ## test reports in a browser, recompute the numbers of the studies
+test-report: .venv/.report  ## test reports in a browser, recompute the numbers of studies and paper
 	@$(PYTHON) dev/report/test_report.py $(ARGS)
 
 # If pip cannot reach its packages, the system's packages do.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs all tests of the report, of the studies' numbers and of the track:
+"""Runs all tests of the report, of the numbers of the studies and of the paper, and of the track:
 
     make test-report        or: python dev/report/test_report.py [-k NAME]
 """
@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).parent
-FOLDERS = [HERE, HERE.parent / "studies", HERE.parent / "track"]
+FOLDERS = [HERE, *(HERE.parent / name for name in ("studies", "track", "paper"))]
 
 
 class Counted(unittest.TextTestResult):

@@ -13,6 +13,7 @@ makes the tables from these files alone has them recomputed by test_studies.py.
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import os
 import resource
@@ -69,6 +70,14 @@ class Tables:
 def stored(script, name):
     """A CSV file next to a study's script."""
     return pandas.read_csv(Path(script).parent / f"{name}.csv")
+
+
+def load_study(name):
+    """The module of a study. Its published() makes the tables of README.md from the stored files."""
+    spec = importlib.util.spec_from_file_location(name, HERE / name / "study.py")
+    study = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(study)
+    return study
 
 
 def part_options(labels):

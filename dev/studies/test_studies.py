@@ -1,12 +1,12 @@
 """The numbers in README.md come from the stored CSV files. Run by `make test-report`."""
 
-import importlib.util
 import re
 import unittest
 from pathlib import Path
 
 import numpy
 import pandas
+from common import load_study
 from scipy import stats
 
 HERE = Path(__file__).parent
@@ -23,13 +23,6 @@ INTERVAL = re.compile(r"[+-]?\d+\.\d+ ± \d+\.\d+")
 DIFFERENCE_SHOWN = re.compile(r"([+-]\d+\.\d+) ± (\d+\.\d+)")
 LOSS = re.compile(r"lr \d|final loss|loss after")  # headings of columns whose cells show the final losses of a cell
 DIFFERENCE = re.compile(r"minus pre|against pre", re.IGNORECASE)  # columns with paired differences to the baseline
-
-
-def published(name):
-    spec = importlib.util.spec_from_file_location(name, HERE / name / "study.py")
-    study = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(study)
-    return study.published()
 
 
 def intervals(text):
@@ -98,7 +91,7 @@ class Stored(unittest.TestCase):
         self.assertIn("warmup", RECOMPUTED)
         for name in RECOMPUTED:
             with self.subTest(name):
-                self.assertEqual(SECTIONS[name].split("\nTook ")[0], published(name))
+                self.assertEqual(SECTIONS[name].split("\nTook ")[0], load_study(name).published())
 
     def test_losses_and_differences_are_those_of_the_stored_runs(self):
         for name in WITH_RUNS:
