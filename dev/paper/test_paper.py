@@ -1,5 +1,6 @@
 """The paper's numbers and the archive of the runs. Run by `make test-report`."""
 
+import json
 import re
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from unittest import mock
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE)]
 import archive  # noqa: E402
+import pandas  # noqa: E402
 import paper  # noqa: E402
 from paper import Complaint  # noqa: E402
 
@@ -52,6 +54,25 @@ class Paper(unittest.TestCase):
         self.assertEqual(paper.number("longer/cells; seeds"), "3")
         with mock.patch.object(paper, "number", lambda place: "-0.5 ± 0.1*"):
             self.assertEqual(paper.fill("{{a}}"), "−0.5\u00a0±\u00a00.1\\*")
+
+    def test_what_is_counted(self):
+        """In two made-up comparisons, which share one command."""
+        rows = [("tune", 0, "a", 3, 1e-3), ("final", 1, "b", 1, 1e-3), ("final", 2, "c", 3, 1e-3),
+                ("final", 1, "d", 1.5, 3e-3)]
+        runs = pandas.DataFrame(rows, columns=["stage", "seed", "command", "final_val", "peak_lr"])
+        runs = runs.assign(version="1", state="finished", initial_loss=9, floor=0.12345)
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(paper, "STUDIES", Path(folder)):
+            (study := Path(folder) / "made").mkdir()
+            runs.to_csv(study / "one-runs.csv")
+            runs.tail(1).to_csv(study / "two-runs.csv")
+            (study / "one.json").write_text(json.dumps({"options": "--layers 6 --grid layers=4,24 channels=8"}))
+            want = {"runs": "5", "comparisons": "2", "studies": "1", "commands repeated": "1", "most layers": "24",
+                    "commands repeated, same loss": "1", "made/one; --layers": "6", "made/one; seeds": "2",
+                    "made/one; floor": "0.123"}
+            self.assertEqual({place: paper.number(place) for place in want}, want)
+            runs.tail(1).assign(final_val=2).to_csv(study / "two-runs.csv")
+            self.assertEqual(paper.number("commands repeated, same loss"), "0")
+        self.assertEqual(list(paper.at_best_rate(runs[runs.stage == "final"])), [1.5])
 
     def test_no_number_is_typed_by_hand(self):
         """A number beside the places is a part of a name in one of the places of its paragraph or row."""
