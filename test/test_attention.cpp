@@ -4,11 +4,14 @@
 #include "check.hpp"
 #include "layers/attention/attention.hpp"
 #include "layers/embedding/position.hpp"
+#include "layers/kernels/gemm.hpp"
+#include "layers/kernels/numbers.hpp"
 #include "reference.hpp"
 
 namespace {
 
 constexpr double kTolerance = 1e-6;  // measured: at most 3.4e-7
+constexpr double kWords = 6e-3;     // P and dS in bf16; measured: at most 3.0e-3
 constexpr double kSums = 5e-6;       // over all queries, whose terms cancel; measured: at most 1.8e-6
 
 std::vector<float> random_qkv(const AttentionShape& s) { return random_floats(s.B * s.T * s.qkv_width(), 1, 0, 1.5f); }
@@ -194,6 +197,49 @@ TEST_CASE("attention is finite for huge scores, and returns the value of the lar
             }
           }
       }
+}
+
+TEST_CASE("queries after past keys have the bits of the whole sequence", "[attention][bf16]") {
+  for (const bool words : {false, true})
+    for (const int T : {1, 2, 63, 64, 65, 150}) {
+      const AttentionShape s{.B = 1, .T = T, .n_head = 4, .kv_heads = 2, .head_dim = 7, .words = words};
+      const std::vector<float> qkv = random_qkv(s);
+      const AttentionResult whole = random_run(s);
+      const auto [q, k, v, q_stride, kv_stride] = parts_of(qkv.data(), s);
+      for (const int past : {0, 1, T / 2, T - 1}) {
+        const AttentionShape last = with(s, [&](auto& c) { c.T = T - past; });
+        std::vector<float> out = garbage(last.T * s.width()), lse = garbage(last.T * s.n_head);
+        attention_forward(out.data(), lse.data(), q + past * q_stride, q_stride, {k, v, kv_stride, past, size_t(T)},
+                          last, {}, 2);
+        CHECK(same_bits(out, std::span(whole.out).subspan(past * s.width())));
+      }
+    }
+}
+
+// P and dS are rounded, too, so no formula in float64 has the same numbers.
+TEST_CASE("attention on words is close to attention on the same rounded numbers", "[attention][bf16]") {
+  const float sinks[] = {2, -1, 0, .5f};
+  const Buffer slopes = alibi_slopes(4);
+  const auto rounded = [](std::vector<float> x) {
+    for (float& f : x) f = widened(::rounded<Bfloat16>(f));
+    return x;
+  };
+  for (AttentionShape s : {AttentionShape{3, 70, 4, 2, 17}, {2, 200, 4, 1, 8}, {1, 130, 4, 4, 64}, {2, 9, 4, 4, 1}})
+    for (const int variant : {0, 1, 2, 3, 4}) {
+      if (variant == 1) s.sinks = sinks;
+      if (variant == 2) s.cap = 2, s.window = 66;
+      if (variant == 3) s.slopes = slopes.get();
+      if (variant == 4) s.causal = false;
+      const AttentionShape words = with(s, [](auto& c) { c.words = true; });
+      const std::vector<float> qkv = rounded(random_qkv(s)), dout = rounded(random_dout(s));
+      const AttentionResult floats = run(s, qkv, dout, {.p = .1f}), got = run(words, qkv, dout, {.p = .1f});
+      const std::string name = "attention on words/" + std::to_string(s.T) + "-" + std::to_string(variant) + "/";
+      check_close(name + "out", got.out, widen(floats.out), kWords);
+      check_close(name + "lse", got.lse, widen(floats.lse), kTolerance);
+      check_close(name + "dqkv", got.dqkv, widen(floats.dqkv), kWords);
+      CHECK((got.out != floats.out) == gemm_has_bf16());
+      check_same_for_all_threads([&] { return run(words, qkv, dout, {.p = .1f}).all(); });
+    }
 }
 
 TEST_CASE("a very large cap equals no cap, up to rounding", "[attention]") {

@@ -56,6 +56,19 @@ struct Kernel {
 };
 constexpr Kernel kFp32 = {"", Matmul::fp32}, kVectors = {" bf16", Matmul::bf16, false}, kAmx = {" amx", Matmul::bf16};
 
+// The words of A and B, as views of the same sizes.
+struct WordOperands {
+  std::vector<float> a_words, b_words;
+  MatrixView a, b;
+
+  WordOperands(MatrixView from_a, MatrixView from_b, int M, int N, int K)
+      : a_words(garbage(words_size(M, K))), b_words(garbage(words_size(N, K))),
+        a(to_words(a_words.data(), from_a, M, K)),
+        b(to_words(b_words.data(), {from_b.data, from_b.col, from_b.row}, N, K)) {
+    std::swap(b.row, b.col);
+  }
+};
+
 std::vector<Kernel> bf16_kernels() {
   if (!gemm_has_bf16()) return {};
   if (!gemm_has_amx()) return {kVectors};
@@ -68,13 +81,17 @@ std::vector<Kernel> kernels() {
   return all;
 }
 
+std::string sizes_of(int M, int N, int K) {
+  return std::to_string(M) + "x" + std::to_string(N) + "x" + std::to_string(K);
+}
+
 void check_sizes(int M, int N, int K, Kernel kernel = kFp32) {
   std::vector<float> a = operand(size_t(M) * K, 1), b = operand(size_t(K) * N, 2);
   const bool rounds = kernel.matmul == Matmul::bf16 && gemm_has_bf16();
   const std::vector<float> read_a = rounds ? all_rounded(a) : a, read_b = rounds ? all_rounded(b) : b;
   const std::vector<float> bias = operand(N, 3), before = operand(size_t(M) * N, 4);
   for (const Variant v : {nt, nn, tn}) {
-    const std::string sizes = std::to_string(M) + "x" + std::to_string(N) + "x" + std::to_string(K);
+    const std::string sizes = sizes_of(M, N, K);
     std::vector<double> product(before.size());
     add_product(product.data(), N, view_a(v, read_a.data(), M, K), view_b(v, read_b.data(), N, K), M, N, K);
     for (const bool with_bias : {false, true})
@@ -180,6 +197,24 @@ TEST_CASE("gemm on one thread reads and writes inside wider matrices", "[gemm]")
       }
 }
 
+TEST_CASE("a product of words is that of numbers rounded to bf16", "[gemm][bf16]") {
+  for (const int M : {1, 5, 64, 130})
+    for (const int N : {1, 16, 37, 64})
+      for (const int K : {1, 2, 7, 64, 150, 1100})
+        for (const Variant v : {nt, nn, tn}) {
+          const std::vector<float> a = operand(size_t(M) * K, 1), b = operand(size_t(K) * N, 2);
+          const std::vector<float> read_a = gemm_has_bf16() ? all_rounded(a) : a;
+          const std::vector<float> read_b = gemm_has_bf16() ? all_rounded(b) : b;
+          const std::vector<float> before = operand(size_t(M) * N, 3);
+          std::vector<double> want = widen(before);
+          add_product(want.data(), N, view_a(v, read_a.data(), M, K), view_b(v, read_b.data(), N, K), M, N, K);
+          const WordOperands words(view_a(v, a.data(), M, K), view_b(v, b.data(), N, K), M, N, K);
+          std::vector<float> c = before;
+          gemm_words({c.data(), size_t(N)}, words.a, words.b, M, N, K, true);
+          check_close(std::string("gemm of words/") + kNames[v] + " " + sizes_of(M, N, K), c, want, kTolerance);
+        }
+}
+
 // If A has a zero triangle, the product must equal the whole product to the bit. Numbers of C that are not needed do
 // not count.
 TEST_CASE("gemm leaves out what a triangle does not need", "[gemm]") {
@@ -189,20 +224,24 @@ TEST_CASE("gemm leaves out what a triangle does not need", "[gemm]") {
     for (const Variant v : {nt, nn, tn})
       for (const Triangle::Part part : {Triangle::c_upper, Triangle::a_lower, Triangle::a_upper})
         for (const int diagonal : {0, 3, 64})
-          for (const bool accumulate : {false, true}) {
+          for (const auto& [accumulate, words] :
+               {std::pair(false, false), {true, false}, {false, true}, {true, true}}) {
             std::vector<float> a = full, whole = before, c = before;
-            const MatrixView av = view_a(v, a.data(), M, K), bv = view_b(v, b.data(), N, K);
+            MatrixView av = view_a(v, a.data(), M, K), bv = view_b(v, b.data(), N, K);
             for (int i = 0; i < M; ++i)
               for (int k = 0; k < K; ++k)
                 if (part == Triangle::a_lower ? k > i + diagonal : part == Triangle::a_upper && k < i - diagonal)
                   a[i * av.row + k * av.col] = 0;
-            gemm_serial({whole.data(), size_t(N)}, av, bv, M, N, K, accumulate);
-            gemm_serial({c.data(), size_t(N)}, av, bv, M, N, K, accumulate, {part, diagonal});
+            const WordOperands rounded(av, bv, M, N, K);
+            if (words) av = rounded.a, bv = rounded.b;
+            const auto multiply = words ? gemm_words : gemm_serial;
+            multiply({whole.data(), size_t(N)}, av, bv, M, N, K, accumulate, {});
+            multiply({c.data(), size_t(N)}, av, bv, M, N, K, accumulate, {part, diagonal});
             int wrong = 0;
             for (int i = 0; i < M; ++i)
               for (int j = 0; j < N; ++j)
                 if (part != Triangle::c_upper || j >= i - diagonal) wrong += c[i * N + j] != whole[i * N + j];
-            INFO(M << " x " << N << " x " << K << ", " << kNames[v] << ", diagonal " << diagonal);
+            INFO(sizes_of(M, N, K) << ", " << kNames[v] << ", diagonal " << diagonal << (words ? ", words" : ""));
             CHECK(wrong == 0);
           }
   }

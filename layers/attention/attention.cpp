@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <vector>
 
 #include "layers/kernels/buffer.hpp"
 #include "layers/kernels/gemm.hpp"
 #include "layers/kernels/parallel.hpp"
+#include "operands.hpp"
 #include "scores.hpp"
 #include "layers/kernels/simd.hpp"
 
@@ -25,9 +27,12 @@ constexpr size_t key_row(int j) { return static_cast<size_t>(j) * kQueries; }
 
 int whole_vectors(int n) { return (n + simd::W - 1) / simd::W * simd::W; }
 
-// Returns scratch memory that belongs to this thread.
-float* scratch(size_t floats) {
-  thread_local struct { Buffer buffer; size_t floats = 0; } memory;
+// Returns scratch memory that belongs to this thread, for one use at a time.
+enum class Use { queries, keys };
+float* scratch(Use use, size_t floats) {
+  struct Memory { Buffer buffer; size_t floats = 0; };
+  thread_local Memory of_uses[2];
+  Memory& memory = of_uses[static_cast<int>(use)];
   if (memory.floats < floats) memory = {allocate(floats), floats};
   return memory.buffer.get();
 }
@@ -43,21 +48,49 @@ struct HeadRows {  // one head of one sequence: rows `stride` apart
   MatrixView rows(int first) const { return {data + first * stride, stride, 1}; }
 };
 
-// Transposed rows: element d of row i is at data[d·kQueries + i]. The last vector is padded with zeros.
-struct Columns {
-  const float* data;
-  MatrixView view() const { return {data, kQueries, 1}; }
-};
-
 HeadRows copied(float* to, const float* from, size_t stride, int rows, int D) {
   for (int i = 0; i < rows; ++i) std::copy_n(from + i * stride, D, to + static_cast<size_t>(i) * D);
   return {to, static_cast<size_t>(D)};
 }
 
-Columns transposed(float* to, const float* from, size_t stride, int rows, int D) {
+// Transposed rows: element d of row i is at data[d·kQueries + i]. The last vector is padded with zeros.
+MatrixView transposed(float* to, const float* from, size_t stride, int rows, int D) {
   transpose(to, kQueries, from, stride, rows, D);
-  return {to};
+  return {to, kQueries, 1};
 }
+
+// The keys and values of a head as operands, tile by tile, made once for all tiles of queries.
+class KeyTiles {
+ public:
+  enum Form { k_left, k_right, v_left, v_right };  // (keys,D) at the left or at the right of a product
+
+  // Keys [first, end), where a tile begins at `first`.
+  KeyTiles(const AttentionShape& shape, HeadRows k, HeadRows v, std::initializer_list<Form> forms, int first, int end)
+      : first_(first), step_(kTile * k.stride) {
+    for (const Form form : forms) views_[form] = (form < v_left ? k : v).rows(first);
+    if (!shape.words) return;
+    const int D = shape.head_dim, tiles = (end - first + kTile - 1) / kTile;
+    const size_t room = Operands::room(shape, 1, 0);
+    step_ = room * forms.size();
+    float* to = scratch(Use::keys, tiles * step_) + tiles * step_;
+    for (int k0 = first + (tiles - 1) * kTile; k0 >= first; k0 -= kTile)  // the first tile is last and sets views_
+      for (const Form form : forms) {
+        const int keys = std::min(kTile, end - k0);
+        const MatrixView rows = (form < v_left ? k : v).rows(k0);
+        Operands of(shape, to -= room);
+        views_[form] = form == k_left || form == v_left ? of.left(rows, keys, D) : of.right(rows, keys, D);
+      }
+  }
+  MatrixView operator()(Form form, int k0) const {
+    const MatrixView& first = views_[form];
+    return {first.data + (k0 - first_) / kTile * step_, first.row, first.col};
+  }
+
+ private:
+  int first_;
+  size_t step_;  // floats from tile to tile
+  MatrixView views_[4];
+};
 
 void scale_row(float* row, float factor, int n) {
   sweep(n, [&](int i, int lanes) { store(row + i, load(row + i, lanes) * factor, lanes); });
@@ -96,6 +129,12 @@ struct Forward {
   const KeysValues& kv;
   const AttentionShape& shape;
   WeightDropout drop;
+
+  int group() const { return shape.n_head / shape.kv_heads; }
+  KeyTiles keys(int b, int head, int first, int end) const {
+    const size_t at = b * kv.length * kv.stride + head * shape.head_dim;
+    return {shape, {kv.k + at, kv.stride}, {kv.v + at, kv.stride}, {KeyTiles::k_left, KeyTiles::v_right}, first, end};
+  }
 };
 
 // A tile of queries of one head, and their running softmax.
@@ -143,30 +182,32 @@ void forward_columns(float* column, const Forward& w, Running& t, int i, const K
   for (int j = 0; j < keys; ++j) store(column + key_row(j), load(column + key_row(j)) * load(m + j * simd::W));
 }
 
-void forward_queries(const Forward& w, int b, int h, int q0) {
+void forward_queries(const Forward& w, Running& t, const KeyTiles& tiles) {
   const AttentionShape& shape = w.shape;
-  const KeysValues& kv = w.kv;
+  const int b = t.b, h = t.h, q0 = t.q0;
   const int H = shape.n_head, D = shape.head_dim;
   const size_t row = static_cast<size_t>(b) * shape.T, out_stride = shape.width();
-  const size_t kv_at = b * kv.length * kv.stride + h / (H / shape.kv_heads) * D;
-  const HeadRows k{kv.k + kv_at, kv.stride}, v{kv.v + kv_at, kv.stride};
   float* out = w.out + (row + q0) * out_stride + h * D;
   float* lse = w.lse + row * H + static_cast<size_t>(h) * shape.T + q0;
 
   alignas(64) float s[kTile * kQueries];
-  Running t(w, b, h, q0);
-  const Columns q = transposed(scratch(kQueries * D), w.q + (row + q0) * w.q_stride + h * D, w.q_stride, t.queries, D);
+  float* copies = scratch(Use::queries, kQueries * D + Operands::room(shape, 1, 1));
+  Operands of_queries(shape, copies + kQueries * D);
+  const int whole = whole_vectors(t.queries);
+  const MatrixView q = of_queries.right(
+      transposed(copies, w.q + (row + q0) * w.q_stride + h * D, w.q_stride, t.queries, D), D, whole);
   const int last = t.seen.end();
   for (int k0 = t.seen.first_tile(); k0 < last; k0 += kTile) {
     const Keys tile{k0, std::min(kTile, last - k0), k0 == t.seen.first_tile()};
     const int diagonal = t.seen.at - k0;
-    gemm_serial({s, kQueries}, k.rows(k0), q.view(), tile.keys, whole_vectors(t.queries), D, false,
+    Operands of = of_queries;
+    of.multiply({s, kQueries}, tiles(KeyTiles::k_left, k0), q, tile.keys, whole, D, false,
                 triangle(shape, Triangle::c_upper, diagonal));  // k qᵀ; Scores turns it into S
     for (int i = 0; i < t.queries; i += simd::W) forward_columns(s + i, w, t, i, tile);
     for (int i = 0; !tile.first && i < t.queries; ++i)
       if (t.shrink[i] != 1) scale_row(out + i * out_stride, t.shrink[i], D);
-    gemm_serial({out, out_stride}, {s, 1, kQueries}, v.rows(k0), t.queries, D, tile.keys, !tile.first,
-                triangle(shape, Triangle::a_lower, diagonal));
+    of.multiply({out, out_stride}, of.left({s, 1, kQueries}, t.queries, tile.keys), tiles(KeyTiles::v_right, k0),
+                t.queries, D, tile.keys, !tile.first, triangle(shape, Triangle::a_lower, diagonal));
   }
   for (int i = 0; i < t.queries; ++i) {
     scale_row(out + i * out_stride, 1 / t.sum[i], D);
@@ -174,14 +215,31 @@ void forward_queries(const Forward& w, int b, int h, int q0) {
   }
 }
 
+// The query heads that read a key/value head.
+void forward_of_heads(const Forward& w, int b, int kv) {
+  const int keys = w.shape.crosses() ? w.shape.keys() : w.kv.past + w.shape.T;
+  const KeyTiles tiles = w.keys(b, kv, 0, keys);
+  for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
+    for (int q0 = 0; q0 < w.shape.T; q0 += kQueries) {
+      Running queries(w, b, h, q0);
+      forward_queries(w, queries, tiles);
+    }
+}
+
 }  // namespace
 
 void attention_forward(float* out, float* lse, const float* q, size_t q_stride, const KeysValues& kv,
                        const AttentionShape& shape, const Dropout& dropout, int layer) {
   const Forward w{out, lse, q, q_stride, kv, shape, {dropout, layer, shape}};
-  const int H = shape.n_head, pieces = (shape.T + kQueries - 1) / kQueries;
+  const int H = shape.n_head, KV = shape.kv_heads, pieces = (shape.T + kQueries - 1) / kQueries;
+  if (shape.words && shape.B * KV >= max_threads()) {
+    return parallel_equal_tasks(shape.B * KV, [&](int task) { forward_of_heads(w, task / KV, task % KV); });
+  }
   const auto run = [&](int task) {
-    forward_queries(w, task / pieces / H, task / pieces % H, task % pieces * kQueries);
+    const int h = task / pieces % H;
+    Running queries(w, task / pieces / H, h, task % pieces * kQueries);
+    const SeenKeys& seen = queries.seen;
+    forward_queries(w, queries, w.keys(queries.b, h / w.group(), seen.first_tile(), seen.end()));
   };
   pieces == 1 ? parallel_equal_tasks(shape.B * H, run) : parallel_tasks(shape.B * H * pieces, run);
 }
@@ -235,28 +293,39 @@ struct Backward {
   }
   size_t out_at(int b, int h) const { return static_cast<size_t>(b) * shape.T * shape.width() + h * shape.head_dim; }
   int key_tiles() const { return (shape.keys() + kTile - 1) / kTile; }
+  KeyTiles keys(int b, int kv, int first, int end) const {
+    const size_t at = kv_at(b, kv);
+    return {shape, {x.k + at, x.kv_stride}, {x.v + at, x.kv_stride},
+            {KeyTiles::k_left, KeyTiles::k_right, KeyTiles::v_left}, first, end};
+  }
 };
 
 // A tile of queries of one head, with what backward needs for every tile of keys.
 struct Queries {
   int b, h, q0, queries;
   SeenKeys seen;
-  HeadRows q, dy;  // copies, from query q0 on
-  Columns q_columns, dy_columns;
+  MatrixView q, dy;                  // operands: (queries,D)
+  MatrixView q_columns, dy_columns;  // (D,queries), up to a whole vector of queries
+  Operands of;                       // its room is for the tiles of keys
   alignas(64) float lse[kQueries] = {};
   alignas(64) float delta[kQueries] = {};  // Δ = Σⱼ P·dP = dout·out
 
   Queries(const Backward& w, int batch, int head, int first)
-      : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)), seen(w.shape, batch, first) {
+      : b(batch), h(head), q0(first), queries(std::min(kQueries, w.shape.T - first)), seen(w.shape, batch, first),
+        of(w.shape, nullptr) {
     const size_t D = w.shape.head_dim, width = w.shape.width(), at = w.out_at(b, h) + q0 * width;
-    float* copies = scratch(4 * kQueries * D);
-    q = copied(copies, w.x.q + w.q_at(b, h) + q0 * w.x.q_stride, w.x.q_stride, queries, D);
-    dy = copied(copies + kQueries * D, w.dout + at, width, queries, D);
-    q_columns = transposed(copies + 2 * kQueries * D, q.data, D, queries, D);
-    dy_columns = transposed(copies + 3 * kQueries * D, dy.data, D, queries, D);
+    const int whole = whole_vectors(queries);
+    float* copies = scratch(Use::queries, 4 * kQueries * D + Operands::room(w.shape, 4, 3));
+    of = Operands(w.shape, copies + 4 * kQueries * D);
+    const HeadRows q_rows = copied(copies, w.x.q + w.q_at(b, h) + q0 * w.x.q_stride, w.x.q_stride, queries, D);
+    const HeadRows dy_rows = copied(copies + kQueries * D, w.dout + at, width, queries, D);
+    q = of.right(q_rows.rows(0), queries, D);
+    dy = of.right(dy_rows.rows(0), queries, D);
+    q_columns = of.right(transposed(copies + 2 * kQueries * D, q_rows.data, D, queries, D), D, whole);
+    dy_columns = of.right(transposed(copies + 3 * kQueries * D, dy_rows.data, D, queries, D), D, whole);
     std::copy_n(w.lse + (static_cast<size_t>(b) * w.shape.n_head + h) * w.shape.T + q0, queries, lse);
     for (int i = 0; i < queries; ++i)
-      delta[i] = static_cast<float>(simd::dot(dy.data + i * D, w.out + at + i * width, w.shape.head_dim));
+      delta[i] = static_cast<float>(simd::dot(dy_rows.data + i * D, w.out + at + i * width, w.shape.head_dim));
   }
 };
 
@@ -320,7 +389,7 @@ void add_to_buckets(const Backward& w, const Queries& t, const float* dbias, int
     of_bucket[relative.buckets[t.q0 - k0 + d]] += static_cast<double>(sums[kTile + d]);
 }
 
-void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
+void backward_tile(const Backward& w, const Queries& t, const KeyTiles& tiles, int k0, Wanted wanted) {
   const int D = w.shape.head_dim, kv = t.h / w.group();
   const int keys = std::min(kTile, w.shape.keys() - k0);  // also those that none of the queries sees
   const int diagonal = t.q0 - k0, whole = whole_vectors(t.queries);
@@ -328,23 +397,23 @@ void backward_tile(const Backward& w, const Queries& t, int k0, Wanted wanted) {
   const Triangle left = triangle(w.shape, Triangle::a_lower, diagonal);
   const Triangle right = triangle(w.shape, Triangle::a_upper, diagonal);
   const size_t q_stride = w.x.q_stride, stride = w.x.kv_stride, first = w.kv_at(t.b, kv);
-  const HeadRows k{w.x.k + first, stride}, v{w.x.v + first, stride};
   BackwardTile tile;
   float *p = tile.p, *ds = tile.ds;
+  Operands of = t.of;
   // k qᵀ, which Scores turns into S, and dP from out = P v
-  gemm_serial({p, kQueries}, k.rows(k0), t.q_columns.view(), keys, whole, D, false, upper);
-  gemm_serial({ds, kQueries}, v.rows(k0), t.dy_columns.view(), keys, whole, D, false, upper);
+  of.multiply({p, kQueries}, tiles(KeyTiles::k_left, k0), t.q_columns, keys, whole, D, false, upper);
+  of.multiply({ds, kQueries}, tiles(KeyTiles::v_left, k0), t.dy_columns, keys, whole, D, false, upper);
   for (int i = 0; i < t.queries; i += simd::W) backward_columns(tile, w, t, i, k0, keys);
   if (wanted.dq && !w.bucket_sums.empty()) add_to_buckets(w, t, tile.dbias, k0, keys);
   const float* weights = w.drop.dropout.p > 0 ? tile.dropped : p;  // what v was multiplied by
   if (wanted.dq)  // S = scale·q kᵀ
-    gemm_serial({w.d.q + w.q_at(t.b, t.h) + t.q0 * q_stride, q_stride}, {ds, 1, kQueries}, k.rows(k0), t.queries, D,
-                keys, k0 > t.seen.first_tile(), left);
+    of.multiply({w.d.q + w.q_at(t.b, t.h) + t.q0 * q_stride, q_stride}, of.left({ds, 1, kQueries}, t.queries, keys),
+                tiles(KeyTiles::k_right, k0), t.queries, D, keys, k0 > t.seen.first_tile(), left);
   if (!wanted.dkv) return;
   const bool add = w.shape.crosses() || t.h != kv * w.group() || t.q0 != w.first_queries(t.b, k0);
   const size_t at = first + k0 * stride;
-  gemm_serial({w.d.k + at, stride}, {ds, kQueries, 1}, t.q.rows(0), keys, D, t.queries, add, right);
-  gemm_serial({w.d.v + at, stride}, {weights, kQueries, 1}, t.dy.rows(0), keys, D, t.queries, add,
+  of.multiply({w.d.k + at, stride}, of.left({ds, kQueries, 1}, keys, t.queries), t.q, keys, D, t.queries, add, right);
+  of.multiply({w.d.v + at, stride}, of.left({weights, kQueries, 1}, keys, t.queries), t.dy, keys, D, t.queries, add,
               right);  // out = P v
 }
 
@@ -358,9 +427,10 @@ void begin_keys(const Backward& w, int b, int kv, int k0, int end) {
 // Sums dk and dv of a tile of keys over the query heads that read it, and over the queries from this position on.
 void backward_of_key_tile(const Backward& w, int b, int kv, int k0) {
   begin_keys(w, b, kv, k0, k0 + kTile);
+  const KeyTiles tiles = w.keys(b, kv, k0, std::min(k0 + kTile, w.shape.keys()));
   for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
     for (int q0 = w.first_queries(b, k0); q0 < w.end_of_queries(b, k0); q0 += kQueries)
-      backward_tile(w, Queries(w, b, h, q0), k0, {false, true});
+      backward_tile(w, Queries(w, b, h, q0), tiles, k0, {false, true});
 }
 
 // One task computes the gradients of a key/value head and of the query heads that read it.
@@ -369,11 +439,12 @@ void backward_of_heads(const Backward& w) {
   parallel_equal_tasks(shape.B * shape.kv_heads, [&](int task) {
     const int b = task / shape.kv_heads, kv = task % shape.kv_heads;
     begin_keys(w, b, kv, 0, shape.keys());
+    const KeyTiles tiles = w.keys(b, kv, 0, shape.keys());
     for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
       for (int q0 = 0; q0 < shape.T; q0 += kQueries) {
         const Queries queries(w, b, h, q0);
         for (int k0 = queries.seen.first_tile(); k0 < queries.seen.end(); k0 += kTile)
-          backward_tile(w, queries, k0, {true, true});
+          backward_tile(w, queries, tiles, k0, {true, true});
       }
   });
 }
@@ -385,8 +456,9 @@ void backward_of_tiles(const Backward& w) {
   parallel_tasks(w.shape.B * H * pieces, [&](int task) {
     const int piece = pieces - 1 - task % pieces;  // begin with the longest
     const Queries queries(w, task / pieces / H, task / pieces % H, piece * kQueries);
-    for (int k0 = queries.seen.first_tile(); k0 < queries.seen.end(); k0 += kTile)
-      backward_tile(w, queries, k0, {true, false});
+    const int first = queries.seen.first_tile();
+    const KeyTiles tiles = w.keys(queries.b, queries.h / w.group(), first, queries.seen.end());
+    for (int k0 = first; k0 < queries.seen.end(); k0 += kTile) backward_tile(w, queries, tiles, k0, {true, false});
   });
   parallel_tasks(w.shape.B * KV * tiles, [&](int task) {
     backward_of_key_tile(w, task / tiles / KV, task / tiles % KV, task % tiles * kTile);

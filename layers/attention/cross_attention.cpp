@@ -23,7 +23,7 @@ AttentionShape cross_attention_shape(const Config& config, int B, int T, const M
   const float scale = static_cast<float>(*config.attention_scale);
   return {.B = B, .T = T, .n_head = config.n_head, .kv_heads = config.kv_heads, .head_dim = config.head_dim,
           .scale = scale, .cap = config.attention_cap, .causal = false, .sources = memory.T, .from = memory.from,
-          .to = memory.to};
+          .to = memory.to, .words = multiplies_words(config.matmul)};
 }
 
 namespace {

@@ -44,7 +44,8 @@ AttentionShape attention_shape(const Config& config, int layer, const PositionBi
   const float scale = static_cast<float>(*config.attention_scale);
   return {.B = positions.B, .T = positions.T, .n_head = config.n_head, .kv_heads = config.kv_heads,
           .head_dim = config.head_dim, .scale = scale, .cap = config.attention_cap, .window = config.window_of(layer),
-          .slopes = biases.slopes, .relative = biases.relative, .begins = positions.begins, .causal = config.causal()};
+          .slopes = biases.slopes, .relative = biases.relative, .begins = positions.begins, .causal = config.causal(),
+          .words = multiplies_words(config.matmul)};
 }
 
 namespace {

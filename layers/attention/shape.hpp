@@ -21,6 +21,8 @@ struct AttentionShape {
   int sources = 0;                               // keys of each sequence; 0: as many as queries, self-attention
   const int *from = nullptr, *to = nullptr;  // (B,T)
 
+  bool words = false;  // products read words (layers/kernels/gemm.hpp) of q, k, v, P, dout and dS
+
   bool crosses() const { return to != nullptr; }
   int keys() const { return crosses() ? sources : T; }
 

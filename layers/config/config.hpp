@@ -201,7 +201,7 @@ struct Config {
   float dropout = 0;
   float z_loss = 0;           // weight of log²Z in the training loss
   float label_smoothing = 0;  // share of a target's probability that goes to all tokens alike in training
-  Matmul matmul = Matmul::fp32;  // input precision of linear layers and classifier
+  Matmul matmul = Matmul::fp32;  // input precision of products with weights and, without AMX, of attention
   Recompute recompute = Recompute::none;
 
   InitChoice init = InitChoice::placement;

@@ -15,8 +15,10 @@
 // An operand is not packed if its layout already suits the tile: A if its rows run along k; B if its columns are
 // adjacent and A has too few rows to repay packing; and anything that fits in L1.
 //
-// With AMX, A and B swap their places, because the register tile takes so little time: a large block of A is packed
-// once and stays in L2, and a slice of B is a single panel, which is read from L1 right after it was packed.
+// In bf16, A and B swap their places, because the register tile takes so little time: a large block of A is packed
+// once, and a slice of B is a single panel, which is read right after it was packed. With AMX, A stays in L2 and the
+// panel in L1. Otherwise A stays in L3, of which a tile needs little more than a byte per cycle, and the panel in L2;
+// both are deep, because C would be read again for each slice.
 //
 // Threads share nothing: each computes one rectangle of C and packs what it needs. So an operand is packed once for
 // each rectangle that reads it, but the only barrier is at the end.
@@ -83,34 +85,36 @@ int part_end(int size, int step, int q, int n) {
   return static_cast<int>(std::min<long long>(size, steps * q / n * step));
 }
 
-// Returns the rows of a block of A. For AMX, a smaller K allows more of them.
+// Returns the rows of a block of A. In bf16, a smaller K allows more of them.
 template <class Format>
 int rows_of_block(int K) {
-  if (Format::kSquare == 1) return Format::kBlock / Format::KC;
+  if (Format::kSteps == 1) return Format::kBlock / Format::KC;
   return Format::kBlock / std::min(Format::KC, words_of<Format>(K)) / Format::MR * Format::MR;
 }
 
 int whole_vectors(int n) { return round_up(n, W); }
 
-// Room for a block of A and then a slice of B. Every thread has its own.
-float* workspace() {
-  constexpr int kAll = VectorTile::kBlock + VectorTile::kSlice;
-  static_assert(kAll == Amx::kBlock + Amx::kSlice);
-  thread_local const Buffer work = allocate(kAll);
-  return work.get();
+// Room for a slice of B and then a block of A, of which a product in bf16 has so many rows and words. Every thread has
+// its own.
+template <class Format>
+float* workspace(int rows, int words) {
+  const int block = Format::kSteps == 1 ? Format::kBlock : round_up(rows, Format::MR) * words;
+  thread_local struct { Buffer buffer; int block = 0; } work;
+  if (work.block < block) work = {allocate(Format::kSlice + block), block};
+  return work.buffer.get();
 }
 
 // A matrix product, with the choice which operands are packed.
 template <class Format, class Number>
 struct Blocks {
-  static constexpr bool kUnpacked = std::is_same_v<Format, Fp32>;  // bf16 has to be rounded first
+  static constexpr bool kUnpacked = Format::kSteps == 1;  // otherwise it has to be rounded first
   static constexpr bool kFloats = std::is_same_v<Number, float>;   // other numbers of B become floats first
   static constexpr int MR = Format::MR, NV = Format::NV, NR = NV * W, kSlice = Format::kSlice;
   static constexpr int kDepth = Format::KC * Format::kSteps;
   const Product& p;
   const int MC = rows_of_block<Format>(p.K);
-  float* const a_block = workspace();
-  float* const b_slice = a_block + Format::kBlock;
+  float* const b_slice = workspace<Format>(std::min(MC, p.M), std::min(Format::KC, words_of<Format>(p.K)));
+  float* const a_block = b_slice + kSlice;
   const bool pack_a = !kUnpacked || (p.a.col != 1 && !near(p.a.col));
   const bool few = p.M <= 8 * MR && p.K <= 8 * MR;  // too few to repay packing B
   const bool pack_b = !kUnpacked || !kFloats || p.b.col != 1 || p.N % W || !(few || near(p.b.row));
@@ -121,8 +125,8 @@ struct Blocks {
     for (int first = 0; first < p.K; first += deep) {
       const int end = std::min(p.K, first + deep);
       const int nc = std::max(1, kSlice / words_of<Format>(end - first) / NR) * NR;
-      for (int jc = 0; jc < p.N; jc += nc) {
-        const int columns = std::min(nc, p.N - jc);
+      for (int jc = 0, columns; jc < p.N; jc += columns) {
+        columns = nc == NR ? panel_width<Format>(p.N - jc) : std::min(nc, p.N - jc);
         const auto slice = [&](int pc) { return b_slice + words_of<Format>(pc - first) * whole_vectors(columns); };
         for (int pc = first; pack_b && pc < end; pc += kDepth) pack_slice(slice(pc), jc, columns, pc);
         for (int ic = 0; ic < p.M; ic += MC)
@@ -194,8 +198,11 @@ struct Blocks {
     const int diagonal = p.triangle.diagonal;
     switch (p.triangle.part) {
       case Triangle::c_upper: return {std::max(0, i - diagonal - j) / W * W, 0, words};
-      case Triangle::a_lower: return {0, 0, std::clamp(i + high + diagonal - pc, 0, words)};
-      case Triangle::a_upper: return {0, std::clamp(i - diagonal - pc, 0, words), words};
+      case Triangle::a_lower: {
+        const int end = (i + high + diagonal + Format::kOperand - 1) / Format::kOperand;
+        return {0, 0, std::clamp(end - pc, 0, words)};
+      }
+      case Triangle::a_upper: return {0, std::clamp((i - diagonal) / Format::kOperand - pc, 0, words), words};
       default: return {0, 0, words};
     }
   }
@@ -238,13 +245,22 @@ void multiply_few_rows(const Product& p) {
   }
 }
 
+// Multiplies one block of A after the other. They are as even as possible.
+template <class Format, class Number>
+void multiply_by_blocks(const Product& p) {
+  const int step = std::min(Format::MR, W), most = rows_of_block<Format>(p.K), blocks = (p.M + most - 1) / most;
+  for (int q = 0; q < blocks; ++q)
+    Blocks<Format, Number>{p.rows(part_end(p.M, step, q, blocks), part_end(p.M, step, q + 1, blocks))}.run();
+}
+
 // Chooses the loops.
 template <class Format, class Number>
 void multiply(const Product& p) {
   constexpr void (*few[kFewRows])(const Product&) = {
       multiply_few_rows<Format, Number, 1>, multiply_few_rows<Format, Number, 2>, multiply_few_rows<Format, Number, 3>,
       multiply_few_rows<Format, Number, 4>};
-  p.M <= kFewRows && p.a.col == 1 && p.b.row == 1 ? few[p.M - 1](p) : Blocks<Format, Number>{p}.run();
+  if (p.M <= kFewRows && p.a.col == 1 && p.b.row == 1) return few[p.M - 1](p);
+  Format::kSteps == 1 ? Blocks<Format, Number>{p}.run() : multiply_by_blocks<Format, Number>(p);
 }
 
 // The same with AMX for up to W rows. It computes Cᵀ = Bᵀ Aᵀ: the lines of B are rows already, so only A and C are
@@ -252,7 +268,7 @@ void multiply(const Product& p) {
 template <class Number>
 void multiply_few_rows_in_squares(const Product& p) {
   constexpr int kDepth = Amx::KC * Amx::kSteps, kWords = W * Amx::kSteps;
-  float* const a = workspace();
+  float* const a = workspace<Amx>(W, Amx::KC);
   for (int pc = 0; pc < p.K; pc += kDepth) {
     const int depth = std::min(kDepth, p.K - pc);
     pack<Amx, W>(a, W, p.a.data + pc, p.a.row, 1, p.M, depth);
@@ -278,14 +294,11 @@ void multiply_few_rows_in_squares(const Product& p) {
     }
   }
 }
-// Multiplies one block of A after the other. They are as even as possible.
 template <class Number>
 void multiply_in_squares(const Product& p) {
   const amx::Tiles tiles;
   if (p.M <= W && p.a.col == 1 && p.b.row == 1) return multiply_few_rows_in_squares<Number>(p);
-  const int most = rows_of_block<Amx>(p.K), blocks = (p.M + most - 1) / most;
-  for (int q = 0; q < blocks; ++q)
-    Blocks<Amx, Number>{p.rows(part_end(p.M, W, q, blocks), part_end(p.M, W, q + 1, blocks))}.run();
+  multiply_by_blocks<Amx, Number>(p);
 }
 
 // Chooses the format of the words, and what B consists of. AMX rounds sums at other places than vectors do, so the
@@ -359,6 +372,23 @@ void gemm_serial(MatrixRows c, MatrixView a, MatrixView b, int M, int N, int K, 
   multiply_on_one_thread({c.data, c.row, a, b, M, N, K, {.accumulate = accumulate}, triangle});
 }
 
+void gemm_words(MatrixRows c, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate, Triangle triangle) {
+  multiply<Words, float>({c.data, c.row, a, b, M, N, words_of<Bf16>(K), {.accumulate = accumulate}, triangle});
+}
+
+size_t words_size(int lines, int k) { return static_cast<size_t>(whole_vectors(lines)) * words_of<Bf16>(k); }
+
+MatrixView to_words(float* to, MatrixView from, int lines, int k) {
+  const size_t words = words_of<Bf16>(k);
+  const int width = whole_vectors(lines);
+  if (from.col != 1) {
+    pack<Bf16, W>(to, width, from.data, from.row, from.col, lines, k);
+    return {to, 1, size_t(width)};
+  }
+  round_rows<Bf16>(to, words, from.data, from.row, lines, k);
+  return {to, words, 1};
+}
+
 void transpose(float* to, size_t to_row, const float* from, size_t from_row, int rows, int columns) {
   for (int i = 0; i < rows; i += W)
     for (int j = 0; j < columns; j += W) {
@@ -374,5 +404,7 @@ void transpose(float* to, size_t to_row, const float* from, size_t from_row, int
 }
 
 bool gemm_has_bf16() { return simd::kHasBf16; }
+
+bool gemm_prefers_words() { return gemm_has_bf16() && !gemm_has_amx(); }
 
 bool gemm_has_amx() { return amx::permitted(); }

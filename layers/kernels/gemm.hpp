@@ -60,12 +60,26 @@ struct Triangle {
 void gemm_serial(MatrixRows c, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate,
                  Triangle triangle = {});
 
+// The same with A and B in words, which were rounded before, for several products. A word takes the place of a float
+// and holds two bf16 numbers, neighbors along k.
+void gemm_words(MatrixRows c, MatrixView a, MatrixView b, int M, int N, int K, bool accumulate, Triangle triangle = {});
+
+// Returns the words of `lines` lines, the rows of A or the columns of B. Number k of line i is at data[i·row + k·col].
+// Writes them to `to`, which has room for words_size() floats.
+MatrixView to_words(float* to, MatrixView from, int lines, int k);
+size_t words_size(int lines, int k);
+
 // to (columns, rows) = fromᵀ, with row strides `to_row` and `from_row`. Fills the last vector of each row of `to` with
 // zeros.
 void transpose(float* to, size_t to_row, const float* from, size_t from_row, int rows, int columns);
 
 // True if the processor that the program is built for multiplies bf16 numbers.
 bool gemm_has_bf16();
+
+// True if products of words are the fastest in bf16. AMX reads words in another order, and a processor that has it
+// takes longer for these than for floats.
+bool gemm_prefers_words();
+inline bool multiplies_words(Matmul matmul) { return matmul == Matmul::bf16 && gemm_prefers_words(); }
 
 // True if products in bf16 use AMX: the processor that the program is built for has it, and the system permits it.
 bool gemm_has_amx();

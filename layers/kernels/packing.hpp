@@ -28,6 +28,7 @@ struct VectorTile {
   static constexpr int kBlock = 16 * MR * KC;  // words of A that are packed at a time
   static constexpr int kSlice = 144 * 1024;    // words of B that are packed at a time: half of a 1 MB L2
   static constexpr int kSquare = 1;  // rows of A and words are packed and multiplied in multiples of it
+  static constexpr int kOperand = 1;  // numbers in a float of the operands
 };
 
 // A packed panel consists of 32-bit words, each with kSteps consecutive numbers along k. Numbers beyond the matrix are
@@ -45,7 +46,8 @@ struct Fp32 : VectorTile {
 
 #if defined(__AVX512BF16__)
 struct Bf16 : VectorTile {
-  static constexpr int kSteps = 2;
+  static constexpr int kSteps = 2, KC = 512;
+  static constexpr int kBlock = 512 * 1024, kSlice = NV * W * KC;  // 2 MB, and one panel
   template <class Number>
   static Vec along(const Number* p, int n) {
     return simd::bf16_neighbors(simd::load(p, std::min(n, W)), n > W ? simd::load(p + W, std::min(n - W, W)) : Vec{});
@@ -59,6 +61,12 @@ struct Bf16 : VectorTile {
 #else
 using Bf16 = Fp32;
 #endif
+
+// Operands that consist of such words.
+struct Words : Fp32 {
+  static constexpr int kOperand = Bf16::kSteps;
+  static Vec multiply_add(Vec sum, Vec a, Vec b) { return Bf16::multiply_add(sum, a, b); }
+};
 
 // The same words for AMX. Two by two tile registers of W × W sums are the register tile. KC is large, because reading
 // panels from L2 costs less than adding to C once more.
@@ -88,8 +96,8 @@ void pack_beside(float* to, int width, const Number* from, size_t step, int line
     const auto take = [&](int i, int n) {  // one load if n is known to be a whole group
       simd::store(to + w * width + i, Format::across(from + w * kSteps * step + i, step, n, k - w * kSteps), group);
     };
-    if (group == W)  // cache lines of the next strip
-      for (int i = 0; i < lines; i += 16) __builtin_prefetch(from + (w + kStrip) * kSteps * step + i);
+    for (int s = 0; s < kSteps; ++s)  // cache lines of the next strip
+      for (int i = 0; i < lines; i += 16) __builtin_prefetch(from + ((w + kStrip) * kSteps + s) * step + i);
     const int whole = groups ? groups * group : lines / group * group;
 #pragma GCC unroll 3
     for (int i = 0; i < whole; i += group) take(i, group);
@@ -108,7 +116,7 @@ void pack_turned(float* to, int width, const Number* from, size_t line, int line
 #pragma GCC unroll 16
       for (int i = 0; i < group; ++i) {
         const Number* next = from + (i0 + i) * line + w0 * kSteps;
-        __builtin_prefetch(next + group * line);
+        for (int s = 0; s < kSteps; ++s) __builtin_prefetch(next + group * line + s * W);
         v[i] = i0 + i < lines ? Format::along(next, k - w0 * kSteps) : Vec{};
       }
       simd::turn(v);
@@ -150,6 +158,18 @@ void pack_squares(float* to, const float* from, size_t line, size_t step, int li
       if (!along) simd::turn(v);
 #pragma GCC unroll 16
       for (int i = 0; i < W; ++i) simd::store(to + w * Amx::MR + (i0 + i) * W, v[i]);
+    }
+}
+
+// Word w of line i goes to to[i·row + w]. The lines run along k.
+template <class Format>
+void round_rows(float* to, size_t row, const float* from, size_t line, int lines, int k) {
+  const int words = words_of<Format>(k);
+  for (int i = 0; i < lines; ++i)
+    for (int w = 0; w < words; w += W) {
+      const int numbers = w * Format::kSteps;
+      for (int s = 0; s < Format::kSteps; ++s) __builtin_prefetch(from + (i + 8) * line + numbers + s * W);
+      simd::store(to + i * row + w, Format::along(from + i * line + numbers, k - numbers), std::min(W, words - w));
     }
 }
 

@@ -7,6 +7,7 @@
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/gemm.hpp"
 #include "layers/kernels/parallel.hpp"
+#include "layers/attention/operands.hpp"
 #include "layers/attention/scores.hpp"
 #include "layers/kernels/simd.hpp"
 
@@ -160,6 +161,7 @@ HeadSums head_sums(const QkvRows<const float>& x, const float* lse, const Attent
   const int T = shape.T, D = shape.head_dim;
   const float* q = x.q + size_t(b) * T * x.q_stride + h * D;
   const float* k = x.k + size_t(b) * shape.keys() * x.kv_stride + h / (shape.n_head / shape.kv_heads) * D;
+  std::vector<float> room(Operands::room(shape, 2, 0));
   HeadSums sums;
   for (int q0 = 0; q0 < T; q0 += kTile) {
     const SeenKeys seen(shape, b, q0);
@@ -167,8 +169,9 @@ HeadSums head_sums(const QkvRows<const float>& x, const float* lse, const Attent
     for (int i = 0; i < queries; ++i) sums.rows += seen.count(i) > 1;
     for (int k0 = seen.first_tile(); k0 < seen.end(); k0 += kTile) {
       const int keys = std::min(kTile, shape.keys() - k0);
-      gemm_serial({s, kTile}, {k + k0 * x.kv_stride, x.kv_stride, 1}, {q + q0 * x.q_stride, 1, x.q_stride}, keys,
-                  queries, D, false);
+      Operands of(shape, room.data());
+      of.multiply({s, kTile}, of.left({k + k0 * x.kv_stride, x.kv_stride, 1}, keys, D),
+                  of.right({q + q0 * x.q_stride, 1, x.q_stride}, D, queries), keys, queries, D, false);
       for (int i = 0; i < queries; i += simd::W)
         add_columns(sums, s + i, lse + q0 + i, shape, h, {seen, queries, k0, keys}, i);
     }
