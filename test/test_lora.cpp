@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
 
 #include "catch.hpp"
 #include "check.hpp"
@@ -202,6 +204,44 @@ TEST_CASE("a run with adapters resumes, samples, and is exported alone or merged
   check_refused(f, "export base --to hf --lora-merge --out x", "base has no adapters: leave --lora-merge out");
   check_refused(f, tune + "3 --train-only norm", "--lora trains its adapters alone");
   check_refused(f, tune + "3 --lora-on x", "--lora-on names 'x', which is no matrix of this model");
+}
+
+TEST_CASE("samples of a model of 16 bits are those of the same numbers as floats", "[lora][program]") {
+  const Corpus f;
+  f.must("train --data stories.txt --steps 3 --out base" + kTiny);
+  f.must("export base --to hf --out came --dtype bf16");
+  const auto sampled = [&](const std::string& run, const std::string& more) {
+    return f.run("sample " + run + " --prompt Once --length 60 --seed 3 --json " + more).out;
+  };
+  const std::string text = sampled("came", "");
+  CHECK(contains(text, "\"tokens\":["));
+  for (const std::string type : {"fp32", "bf16"}) CHECK(sampled("came", "--weights " + type) == text);
+  const auto tokens = [](const std::string& json) { return json.substr(json.find("\"text\"")); };
+  CHECK(tokens(sampled("base", "--weights bf16")) == tokens(text));  // base, rounded as export rounds it
+  CHECK(sampled("base", "--weights fp32") == sampled("base", ""));
+
+  const std::string tune = "train stories.txt --batch 2 --steps 3 --threads 1 --quiet --init-from came ";
+  f.must(tune + "--lora 2 --out adapted");
+  f.must(tune + "--train-only ffn --out some");  // some matrices are floats, the others bf16
+  for (const std::string run : {"adapted", "some"}) CHECK(sampled(run, "--weights fp32") == sampled(run, ""));
+  const auto numbers = [&](const std::string& file, std::optional<NumberType> matrices) {
+    std::map<std::string, NumberType> found;
+    for (const TensorSpec& spec : load_trained_model(f.path(file), matrices).model.table)
+      if (spec.layer <= 0 && spec.shape.size() == 2) found[spec.part] = spec.numbers;
+    return found;
+  };
+  for (const auto& [part, type] : numbers("some/checkpoint.safetensors", {})) {
+    INFO(part);
+    CHECK((type == NumberType::fp32) == (contains(part, "ffn") || part == "embedding.position.weight"));
+  }
+  for (const auto& [part, type] : numbers("came", {})) {
+    INFO(part);
+    CHECK((type == NumberType::fp32) == (part == "embedding.position.weight"));
+  }
+  for (const auto& [part, type] : numbers("base/checkpoint.safetensors", {})) CHECK(type == NumberType::fp32);
+  f.must("train --data stories.txt --steps 1 --fix-norm --out fixed" + kTiny);
+  check_refused(f, "sample fixed --weights bf16",
+                "fixed/checkpoint.safetensors was trained with --fix-norm, so its weights must be floats");
 }
 
 TEST_CASE("frozen matrices of a model of 16 bits stay so, and training has the same bits", "[lora][program][long]") {

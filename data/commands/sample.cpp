@@ -322,7 +322,7 @@ void fill_lines(const Session& session) {
 
 void run_sample(const SampleOptions& options) {
   use_threads(options.threads);
-  TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint));
+  TrainedModel trained = load_trained_model(find_checkpoint(options.checkpoint), options.weights);
   trained.model = without_fix_norm(std::move(trained.model));  // rather than for each token
   trained.header.tokenizer = trained.header.tokenizer.finding_special(options.finds_special);
   trained.header.tokenizer.require_text();

@@ -90,6 +90,8 @@ void describe_sample(SettingTable<SampleOptions>& t) {
   t.flag("interactive", &Options::interactive,
          "prompt loop: lines continue the text, an empty one restarts (Ctrl-D: end)");
   t.flag("raw", &Options::raw, "continue the prompt as text, not as a conversation");
+  t.choice("weights", kNumberTypes, &Options::weights,
+           "number type of matrices (default: as stored); bf16 is faster");
   describe_threads(t);
 }
 

@@ -93,6 +93,7 @@ struct SampleOptions {
   bool raw = false;  // continue the prompt as text, although the model has learned conversations
   Unknown unknown = Unknown::error;
   std::optional<bool> finds_special;  // open: as the tokenizer does
+  std::optional<NumberType> weights;  // of matrices; open: as stored
   std::optional<int> length;  // open: up to 500 within the context
   int count = 1, threads = 0;
   int beams = 0;  // of beam search; 0: none

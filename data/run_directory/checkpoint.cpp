@@ -453,9 +453,39 @@ TrainedModel load_adapted_model(const std::string& adapters, const std::string& 
   return trained;
 }
 
-TrainedModel load_trained_model(const std::string& path) {
+namespace {
+
+// A model whose matrices consist of such numbers, or, if `matrices` is open, of those that the file has.
+Model unread_model(const CheckpointHeader& header, const std::string& path, std::optional<NumberType> matrices) {
+  const Config& config = header.options.config;
+  const std::vector<TensorSpec> whole = whole_table(config);
+  std::vector<TensorSpec> table = whole;
+  for (TensorSpec& spec : table) spec.trained = false;  // keep_frozen() then changes all matrices
+  NumberType numbers = matrices.value_or(header.numbers);
+  if (!matrices && !format_of(path)) {  // those of a checkpoint of ours that trained are floats
+    std::map<std::string, NumberType> stored;
+    for (const StoredSlice& slice : open_checkpoint(path).slices) stored[slice.tensor] = slice.numbers;
+    for (TensorSpec& spec : table) {
+      spec.trained = stored[spec.name] == NumberType::fp32;
+      if (!spec.trained) numbers = stored[spec.name];
+    }
+  }
+  keep_frozen(table, config, numbers);
+  Model model(config, table, false);
+  for (size_t i = 0; i < table.size(); ++i) model.table[i].trained = whole[i].trained;
+  return model;
+}
+
+}  // namespace
+
+TrainedModel load_trained_model(const std::string& path, std::optional<NumberType> matrices) {
   const CheckpointHeader header = read_checkpoint_header(path);
-  TrainedModel trained{path, header, Model(header.options.config, false)};
+  if (header.options.config.fix_norm) {
+    if (matrices.value_or(NumberType::fp32) != NumberType::fp32)
+      throw std::invalid_argument(path + " was trained with --fix-norm, so its weights must be floats");
+    matrices = NumberType::fp32;
+  }
+  TrainedModel trained{path, header, unread_model(header, path, matrices)};
   load_checkpoint(path, trained.model, nullptr);
   return trained;
 }

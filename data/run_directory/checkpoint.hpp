@@ -3,6 +3,7 @@
 // states the layout.
 
 #include <future>
+#include <optional>
 #include <string>
 
 #include "checkpoint_file.hpp"
@@ -37,7 +38,10 @@ struct TrainedModel {
   CheckpointHeader header;
   Model model;
 };
-TrainedModel load_trained_model(const std::string& path);
+
+// Its matrices consist of such numbers, or, if `matrices` is open, of those that the file has. Throws
+// std::invalid_argument if they must be floats.
+TrainedModel load_trained_model(const std::string& path, std::optional<NumberType> matrices = NumberType::fp32);
 
 // Loads adapters of peft on a base: both are folders.
 TrainedModel load_adapted_model(const std::string& adapters, const std::string& base);

@@ -214,7 +214,8 @@ constexpr int kFewRows = 4;
 
 template <class Format, class Number, int M>
 void multiply_few_rows(const Product& p) {
-  constexpr int kDepth = Format::KC * Format::kSteps, kWords = W * Format::kSteps;
+  using Lines = LinesOf<Format, Number>;
+  constexpr int kDepth = Format::KC * Format::kSteps, kWords = W * Lines::kNumbers;
   for (int j = 0; j < p.N; j += W) {
     const int lines = std::min(W, p.N - j);
     for (int pc = 0; pc < p.K; pc += kDepth) {
@@ -226,16 +227,15 @@ void multiply_few_rows(const Product& p) {
 #pragma GCC unroll 16
         for (int q = 0; q < W; ++q) {
           __builtin_prefetch(b + (q + W) * p.b.col, 0, 2);  // the next W lines into L2, to keep memory busy
-          v[q] = q < lines ? Format::along(b + q * p.b.col, end - k) : Vec{};
+          v[q] = q < lines ? Lines::along(b + q * p.b.col, end - k) : Vec{};
         }
         simd::turn(v);
-        const int words = words_of<Format>(end - k);
+        const int words = (end - k + Lines::kNumbers - 1) / Lines::kNumbers;
         for (int i = 0; i < M; ++i) {
-          alignas(64) float a[W];
-          simd::store(a, Format::along(p.a.data + i * p.a.row + k, end - k));
+          const typename Lines::Row a(p.a.data + i * p.a.row + k, end - k);
 #pragma GCC unroll 16
           for (int w = 0; w < W; ++w)
-            if (w < words) sum[i] = Format::multiply_add(sum[i], simd::all(a[w]), v[w]);
+            if (w < words) sum[i] = a.add(sum[i], w, v[w]);
         }
       }
       for (int i = 0; i < M; ++i)

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 
+#include "numbers.hpp"
 #include "simd.hpp"
 
 namespace {
@@ -79,6 +81,42 @@ struct Amx : Bf16 {
   static Vec across(const Number* p, size_t step, int n, int k) {
     return k > 0 ? Bf16::across(p, step, n, k) : Vec{};
   }
+};
+
+// How a product with few rows of A reads lines of B: `along` loads W words of them, each of kNumbers numbers, and
+// Row::add adds the products of word w of a row and of W lines.
+template <class Format, class Number>
+struct LinesOf {
+  static constexpr int kNumbers = Format::kSteps;
+  static Vec along(const Number* p, int n) { return Format::along(p, n); }
+  struct Row {
+    alignas(64) float a[W];
+    Row(const float* p, int n) { simd::store(a, Format::along(p, n)); }
+    Vec add(Vec sum, int w, Vec b) const { return Format::multiply_add(sum, simd::all(a[w]), b); }
+  };
+};
+
+// Pairs of bf16 numbers are widened after they were turned, which takes half as many steps.
+template <>
+struct LinesOf<Fp32, Bfloat16> {
+  static constexpr int kNumbers = 2;
+  static Vec along(const Bfloat16* p, int n) {
+    simd::VecU words = {};
+    if (n >= 2 * W) std::memcpy(&words, p, sizeof words);
+    else std::memcpy(&words, p, n * sizeof *p);
+    return (Vec)words;
+  }
+  struct Row {
+    alignas(64) float a[2 * W];
+    Row(const float* p, int n) {
+      simd::store(a, simd::load(p, std::min(n, W)));
+      simd::store(a + W, n > W ? simd::load(p + W, std::min(n - W, W)) : Vec{});
+    }
+    Vec add(Vec sum, int w, Vec b) const {
+      const Vec first = (Vec)((simd::VecU)b << 16), second = (Vec)((simd::VecU)b & 0xffff0000u);
+      return Fp32::multiply_add(Fp32::multiply_add(sum, simd::all(a[2 * w]), first), simd::all(a[2 * w + 1]), second);
+    }
+  };
 };
 
 constexpr int round_up(int n, int step) { return (n + step - 1) / step * step; }
