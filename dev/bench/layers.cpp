@@ -137,8 +137,10 @@ void bench_optimizer(Bench& bench, int n) {
               }});
 }
 
-void bench_attention(Bench& bench, int B, int T, int H, int D) {
-  const AttentionShape shape{B, T, H, H, D};
+void bench_attention(Bench& bench, int B, int T, int H, int D, Matmul matmul = Matmul::fp32) {
+  AttentionShape shape{B, T, H, H, D};
+  shape.words = multiplies_words(matmul);
+  const bool bf16 = matmul == Matmul::bf16;
   const size_t rows = size_t(B) * T;
   const Buffer qkv = random_floats(rows * shape.qkv_width()), dqkv = allocate(rows * shape.qkv_width());
   const Buffer out = allocate(rows * shape.width()), dout = random_floats(rows * shape.width());
@@ -151,10 +153,13 @@ void bench_attention(Bench& bench, int B, int T, int H, int D) {
                            std::to_string(D);
   const auto line = [&](const char* direction) {
     return std::string("attention direction=") + direction + " batch=" + std::to_string(B) + " time=" +
-           std::to_string(T) + " heads=" + std::to_string(H) + " size=" + std::to_string(D);
+           std::to_string(T) + " heads=" + std::to_string(H) + " size=" + std::to_string(D) +
+           " matmul=" + (bf16 ? "bf16" : "fp32");
   };
-  run(bench, {"attention", "forward", size, 2 * product, bench.flops_fp32, forward, line("forward")});
-  run(bench, {"attention", "backward", size, 5 * product, bench.flops_fp32, [&] {
+  const char* name = bf16 ? "in bf16" : "attention";
+  const double peak = bench.flops(matmul);
+  run(bench, {name, "forward", size, 2 * product, peak, forward, line("forward")});
+  run(bench, {name, "backward", size, 5 * product, peak, [&] {
                 attention_backward(dqkv.get(), dout.get(), out.get(), lse.get(), qkv.get(), shape, {}, 0);
               }, line("backward")});
 }
@@ -174,6 +179,7 @@ void bench_layers(Bench& bench) {
   if (!bench.quick) {
     bench_attention(bench, 4, 64, 12, 64);
     bench_attention(bench, 1, 1024, 12, 64);
+    if (gemm_prefers_words()) bench_attention(bench, 1, 1024, 12, 64, Matmul::bf16);
   }
   bench.report.table("layers", "Layers, GB/s: each input read once, each output written once", columns("rows x width"));
   for (Activation kind : {Activation::gelu, Activation::gelu_tanh, Activation::swiglu})

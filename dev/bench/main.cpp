@@ -15,6 +15,8 @@
 #include "data/strings/format.hpp"
 #include "layers/kernels/random.hpp"
 
+#include "layers/kernels/elementwise.hpp"
+
 #include "bench.hpp"
 #include "summary.hpp"
 
@@ -60,8 +62,17 @@ std::vector<int> random_tokens(size_t n, int V) {
 }
 
 void random_weights(Model& model) {
-  for (const TensorSpec& spec : model.table)
-    fill(model.weights.get() + spec.offset, spec.size(), spec.start, spec.offset);
+  std::vector<float> floats;
+  for (const TensorSpec& spec : model.table) {
+    float* to = model.weights.get() + spec.offset;
+    if (spec.numbers == NumberType::fp32) {
+      fill(to, spec.size(), spec.start, spec.offset);
+      continue;
+    }
+    floats.resize(spec.size());
+    fill(floats.data(), spec.size(), spec.start, spec.offset);
+    round_to(spec.numbers, to, 0, floats.data(), spec.size());
+  }
 }
 
 // ---- the run -----------------------------------------------------------------------------------------------

@@ -122,7 +122,8 @@ def activation(o):
 def attention(o):
     shape = (int(o["batch"]), int(o["heads"]), int(o["time"]), int(o["size"]))
     f = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)  # noqa: E731
-    return forward_or_backward(o, f, [torch.randn(shape) for _ in range(3)])
+    dtype = torch.bfloat16 if o["matmul"] == "bf16" else torch.float32
+    return forward_or_backward(o, f, [torch.randn(shape, dtype=dtype) for _ in range(3)])
 
 
 def cross_entropy(o):

@@ -7,17 +7,26 @@
 
 namespace {
 
+// A model whose matrices consist of these numbers.
+Model model_of(const Config& config, NumberType numbers) {
+  std::vector<TensorSpec> table = Model(config, false).table;
+  for (TensorSpec& spec : table) spec.trained = false;  // keep_frozen() then changes all matrices
+  keep_frozen(table, config, numbers);
+  return Model(config, table, false);
+}
+
 // Bytes of the weights that one token reads: all except the embedding rows of other tokens and positions.
 double bytes_of_weights(const Model& model) {
   size_t floats = 0;
-  for (const TensorSpec& spec : model.table) floats += spec.size();
+  for (const TensorSpec& spec : model.table) floats += floats_of(spec.numbers, spec.size());
   if (model.p.position) floats -= size_t(model.config.context) * model.config.channels;
-  if (model.p.head) floats -= size_t(model.config.vocab_size) * model.config.embedding_channels;
+  if (model.p.head)
+    floats -= floats_of(model.p.token.numbers, size_t(model.config.vocab_size) * model.config.embedding_channels);
   return static_cast<double>(floats) * sizeof(float);
 }
 
-void bench_model(Bench& bench, const char* preset, const char* size) {
-  Model model(preset_config(preset, size), false);
+void bench_model(Bench& bench, const char* preset, const char* size, NumberType numbers = NumberType::fp32) {
+  Model model = model_of(resolve(preset_config(preset, size)), numbers);
   random_weights(model);
   const std::vector<int> prompt = random_tokens(16, model.config.vocab_size);
   Generator greedy(model, model.config.context), drawing(model, model.config.context);
@@ -33,7 +42,8 @@ void bench_model(Bench& bench, const char* preset, const char* size) {
                         bench.clock.ours([&] { next(drawing, drawn, true); })});
   const double all = static_cast<double>(model.floats) * sizeof(float), used = bytes_of_weights(model);
   const auto row = [&](const char* how, const Times& time, double bytes) {
-    Json row = {{"of", std::string(preset) + " " + size}, {"how", how}};
+    const char* suffix = numbers == NumberType::fp32 ? "" : ", bf16";
+    Json row = {{"of", std::string(preset) + " " + size + suffix}, {"how", how}};
     add_speed(row, time, bytes, all / times[0].seconds());
     row["share"] = speedup(time, times[0]) * bytes / all;  // timed in the same rounds
     return row;
@@ -50,8 +60,9 @@ void bench_model(Bench& bench, const char* preset, const char* size) {
 
 void bench_sampling(Bench& bench) {
   bench.report.table("sampling", "Sampling with the key/value cache, after a prompt of 16 tokens",
-                     {{"of", "", 12, kText}, {"how", "", 21, kText}, {"tokens per second", "tokens/s", 8, 1},
+                     {{"of", "", 16, kText}, {"how", "", 21, kText}, {"tokens per second", "tokens/s", 8, 1},
                       {"speed", "GB/s of weights", 15, 1}, {"share", "of reading", 10, kShare}});
   if (!bench.quick) bench_model(bench, "gpt2", "124M");
+  if (!bench.quick) bench_model(bench, "gpt2", "124M", NumberType::bf16);
   bench_model(bench, "llama2", "15M");
 }
