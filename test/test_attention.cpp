@@ -201,15 +201,16 @@ TEST_CASE("attention is finite for huge scores, and returns the value of the lar
 
 TEST_CASE("queries after past keys have the bits of the whole sequence", "[attention][bf16]") {
   for (const bool words : {false, true})
-    for (const int T : {1, 2, 63, 64, 65, 150}) {
-      const AttentionShape s{.B = 1, .T = T, .n_head = 4, .kv_heads = 2, .head_dim = 7, .words = words};
+    for (const auto& [T, window] : {std::pair(1, 0), {2, 0}, {63, 0}, {64, 0}, {65, 3}, {150, 0}, {200, 66}}) {
+      const AttentionShape s{.B = 1, .T = T, .n_head = 4, .kv_heads = 2, .head_dim = 7, .window = window,
+                             .words = words};
       const std::vector<float> qkv = random_qkv(s);
       const AttentionResult whole = random_run(s);
       const auto [q, k, v, q_stride, kv_stride] = parts_of(qkv.data(), s);
-      for (const int past : {0, 1, T / 2, T - 1}) {
-        const AttentionShape last = with(s, [&](auto& c) { c.T = T - past; });
+      for (const int past : {0, 1, s.T / 2, s.T - 1}) {
+        const AttentionShape last = with(s, [&](auto& c) { c.T = s.T - past; });
         std::vector<float> out = garbage(last.T * s.width()), lse = garbage(last.T * s.n_head);
-        attention_forward(out.data(), lse.data(), q + past * q_stride, q_stride, {k, v, kv_stride, past, size_t(T)},
+        attention_forward(out.data(), lse.data(), q + past * q_stride, q_stride, {k, v, kv_stride, past, size_t(s.T)},
                           last, {}, 2);
         CHECK(same_bits(out, std::span(whole.out).subspan(past * s.width())));
       }

@@ -218,7 +218,7 @@ void forward_queries(const Forward& w, Running& t, const KeyTiles& tiles) {
 // The query heads that read a key/value head.
 void forward_of_heads(const Forward& w, int b, int kv) {
   const int keys = w.shape.crosses() ? w.shape.keys() : w.kv.past + w.shape.T;
-  const KeyTiles tiles = w.keys(b, kv, 0, keys);
+  const KeyTiles tiles = w.keys(b, kv, SeenKeys(w.shape, b, 0, w.kv.past).first_tile(), keys);
   for (int h = kv * w.group(); h < (kv + 1) * w.group(); ++h)
     for (int q0 = 0; q0 < w.shape.T; q0 += kQueries) {
       Running queries(w, b, h, q0);
