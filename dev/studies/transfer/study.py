@@ -287,7 +287,8 @@ def train_multipliers(study):
     cells = " + ".join(f"channels={channels} heads={channels // HEAD} logit-scale={scales} {rest}"
                        for channels, scales in LOGIT_SCALES.items())
     options = f"{shared('pre', 'adamw')} {training()} --parametrization mup --grid {cells}"
-    if not (study.args.keep and study.has_stored("multipliers", options)):
+    reuse = study.args.keep or study.args.stored
+    if not (reuse and study.has_stored("multipliers", options)) and not study.args.stored:
         tables, note = study.tables_of("multipliers", options)
         store(study, "multipliers", tables.runs, note, ["logit-scale", "init-gain"])
 
@@ -322,8 +323,7 @@ def check_coordinates(study, part):
 def main():
     study = Study(__doc__, lambda parser: parser.add_argument("--stored", action="store_true",
                                                               help="train nothing; publish the parts that are stored"))
-    if not study.args.stored:
-        train_multipliers(study)
+    train_multipliers(study)
     reuse = study.args.keep or study.args.stored
     missing = [part for part in parts() if not (reuse and study.has_stored(label_of(part), options_of(part)))]
     for part in [] if study.args.stored else missing:
