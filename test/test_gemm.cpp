@@ -147,6 +147,7 @@ TEST_CASE("gemm in bf16 and odd sizes", "[gemm][bf16]") {
     for (const int N : {1, 7, 33})
       for (const int K : {1, 7, 17, 33})
         for (const Kernel& kernel : {kVectors, kAmx}) check_sizes(M, N, K, kernel);
+  check_sizes(1100, 20, 1050, kVectors);  // two blocks of A
 }
 
 // Otherwise the tests of both kernels test one of them twice.

@@ -219,6 +219,9 @@ TEST_CASE("samples of a model of 16 bits are those of the same numbers as floats
   const auto tokens = [](const std::string& json) { return json.substr(json.find("\"text\"")); };
   CHECK(tokens(sampled("base", "--weights bf16")) == tokens(text));  // base, rounded as export rounds it
   CHECK(sampled("base", "--weights fp32") == sampled("base", ""));
+  const std::string exported = f.run("export base --to hf --out again").out;
+  CHECK(contains(exported, " parameters, in "));
+  CHECK_FALSE(contains(exported, " 0 parameters"));  // whoever loads a model need not train it
 
   const std::string tune = "train stories.txt --batch 2 --steps 3 --threads 1 --quiet --init-from came ";
   f.must(tune + "--lora 2 --out adapted");
