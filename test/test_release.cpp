@@ -145,7 +145,16 @@ TEST_CASE("a release is cited by its version, and lists each library that it con
 TEST_CASE("suggested commands begin with the command that a launcher was called by", "[release][program]") {
   const Folder f;
   f.write("a.txt", std::string(2000, 'a'));
-  const std::string train = program_path() + " train a.txt --steps 1 --out r --layers 1 --channels 8 --heads 1";
-  REQUIRE(status_of("cd '" + f.path("") + "' && TRAIN_GPT_COMMAND=launch " + train + " --context 16 >out 2>&1") == 0);
-  CHECK(f.read("out").find("\n  launch sample r") != std::string::npos);
+  const auto printed = [&](const std::string& words) {
+    const std::string tiny = " --steps 1 --layers 1 --channels 8 --heads 1 --context 16 --force >";
+    const std::string there = "cd '" + f.path("") + "' && ", command = program_path() + " " + words + tiny;
+    REQUIRE(status_of(there + command + "out 2>&1") == 0);
+    REQUIRE(status_of(there + "TRAIN_GPT_COMMAND=launch " + command + "launched 2>&1") == 0);
+    return std::pair(f.read("out"), f.read("launched"));
+  };
+  CHECK(contains(printed("train a.txt --out r").second, "\n  launch sample r"));
+  const auto [compiled, installed] = printed("compare a.txt --out c --grid seed=1,2");
+  CHECK(contains(compiled, "\nreport  make report RUN=c\n"));
+  CHECK(contains(installed, "\ntables  c/summary.csv\n"));
+  CHECK_FALSE(contains(installed, "make report"));  // nothing is compiled there
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
@@ -172,6 +173,7 @@ void run_compare(const Command& command) {
   write_tables(c);
   print_table(c);
   if (has_json_lines()) print_json_summary(c);
-  std::printf("\ntables  %s\nreport  make report RUN=%s\n", shell_words({c.out() + "/summary.csv"}).c_str(),
-              shell_words({c.out()}).c_str());
+  std::printf("\ntables  %s\n", shell_words({c.out() + "/summary.csv"}).c_str());
+  if (!std::getenv("TRAIN_GPT_COMMAND"))  // a launcher starts installed programs, which have no Makefile beside them
+    std::printf("report  make report RUN=%s\n", shell_words({c.out()}).c_str());
 }
