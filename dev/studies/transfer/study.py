@@ -217,10 +217,12 @@ def draw_losses(axis, runs, direction, parametrization, title):
 
 
 def draw_moves(axis, found, optimizer, direction):
-    """How far the best rate of each placement moves."""
+    """How far the best rate of each placement moves, where it lies inside the grid."""
     for shift, name, filled in (-0.15, "sp", False), (0.15, SCALED[direction], True):
         for line in found:
-            if (line.optimizer, line.axis, line.parametrization) == (optimizer, direction, name):
+            if (line.optimizer, line.axis, line.parametrization) != (optimizer, direction, name):
+                continue
+            if line.stays() != "end of the grid":
                 color, y = COLOR[line.placement], PLACEMENTS.index(line.placement) + shift
                 mean, half = interval(line.moves)
                 axis.errorbar(mean, y, xerr=half, fmt="o", color=color, mfc=color if filled else "white", capsize=2)
