@@ -11,7 +11,7 @@
 namespace {
 
 constexpr double kTolerance = 1e-6;  // measured: at most 3.4e-7
-constexpr double kWords = 6e-3;     // P and dS in bf16; measured: at most 3.0e-3
+constexpr double kWords = 6e-3;      // P and dS in bf16; measured: at most 3.0e-3
 constexpr double kSums = 5e-6;       // over all queries, whose terms cancel; measured: at most 1.8e-6
 
 std::vector<float> random_qkv(const AttentionShape& s) { return random_floats(s.B * s.T * s.qkv_width(), 1, 0, 1.5f); }

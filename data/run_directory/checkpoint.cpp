@@ -462,7 +462,7 @@ Model unread_model(const CheckpointHeader& header, const std::string& path, std:
   std::vector<TensorSpec> table = whole;
   for (TensorSpec& spec : table) spec.trained = false;  // keep_frozen() then changes all matrices
   NumberType numbers = matrices.value_or(header.numbers);
-  if (!matrices && !format_of(path)) {  // those of a checkpoint of ours that trained are floats
+  if (!matrices && !format_of(path)) {  // in a run's checkpoint, matrices that trained are floats
     std::map<std::string, NumberType> stored;
     for (const StoredSlice& slice : open_checkpoint(path).slices) stored[slice.tensor] = slice.numbers;
     for (TensorSpec& spec : table) {

@@ -10,7 +10,7 @@ inline constexpr const char* kModelCard = "README.md";
 
 // Returns the card of a model that goes into the folder `out`. Names files without their folders, because cards are
 // published. Reads config.toml, metrics.csv, outcome.json and history.jsonl next to the checkpoint if they are there.
-// Throws std::runtime_error or std::invalid_argument, with the file's name, if one of them cannot be read.
+// If one of them cannot be read, throws std::runtime_error or std::invalid_argument with its name.
 std::string model_card(const TrainedModel& trained, const std::string& out);
 
 // True if the folder has a card with the last line that model_card() writes. Whoever removes that line keeps the card.

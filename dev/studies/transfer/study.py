@@ -220,9 +220,8 @@ def draw_moves(axis, found, optimizer, direction):
     """How far the best rate of each placement moves, where it lies inside the grid."""
     for shift, name, filled in (-0.15, "sp", False), (0.15, SCALED[direction], True):
         for line in found:
-            if (line.optimizer, line.axis, line.parametrization) != (optimizer, direction, name):
-                continue
-            if line.stays() != "end of the grid":
+            drawn = (line.optimizer, line.axis, line.parametrization) == (optimizer, direction, name)
+            if drawn and line.stays() != "end of the grid":
                 color, y = COLOR[line.placement], PLACEMENTS.index(line.placement) + shift
                 mean, half = interval(line.moves)
                 axis.errorbar(mean, y, xerr=half, fmt="o", color=color, mfc=color if filled else "white", capsize=2)
@@ -289,8 +288,8 @@ def train_multipliers(study):
     cells = " + ".join(f"channels={channels} heads={channels // HEAD} logit-scale={scales} {rest}"
                        for channels, scales in LOGIT_SCALES.items())
     options = f"{shared('pre', 'adamw')} {training()} --parametrization mup --grid {cells}"
-    reuse = study.args.keep or study.args.stored
-    if not (reuse and study.has_stored("multipliers", options)) and not study.args.stored:
+    kept = (study.args.keep or study.args.stored) and study.has_stored("multipliers", options)
+    if not kept and not study.args.stored:
         tables, note = study.tables_of("multipliers", options)
         store(study, "multipliers", tables.runs, note, ["logit-scale", "init-gain"])
 
