@@ -33,7 +33,10 @@ float* scratch(Use use, size_t floats) {
   struct Memory { Buffer buffer; size_t floats = 0; };
   thread_local Memory of_uses[2];
   Memory& memory = of_uses[static_cast<int>(use)];
-  if (memory.floats < floats) memory = {allocate(floats), floats};
+  if (memory.floats < floats) {
+    memory.buffer.reset();  // never both
+    memory = {allocate(floats), floats};
+  }
   return memory.buffer.get();
 }
 

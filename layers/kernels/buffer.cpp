@@ -34,15 +34,19 @@ size_t allocated_bytes(size_t floats) {
   return round_up(std::max(checked_product({floats, sizeof(float)}), kAlignment), alignment_of(floats));
 }
 
-Buffer allocate(size_t floats) {
+Buffer reserve(size_t floats) {
   const size_t bytes = allocated_bytes(floats), align = alignment_of(floats);
   void* p = std::aligned_alloc(align, bytes);
   if (!p) throw std::bad_alloc();
 #if defined(__linux__)
   if (align == kLargePage) madvise(p, bytes, MADV_HUGEPAGE);
 #endif
-  Buffer buffer(static_cast<float*>(p));
-  set_zero(buffer.get(), bytes / sizeof(float));  // by all threads: a page is placed near its first user
+  return Buffer(static_cast<float*>(p));
+}
+
+Buffer allocate(size_t floats) {
+  Buffer buffer = reserve(floats);
+  set_zero(buffer.get(), allocated_bytes(floats) / sizeof(float));  // by all threads: a page is near its first user
   return buffer;
 }
 

@@ -25,6 +25,9 @@ size_t allocated_bytes(size_t floats);
 // Returns aligned zeros. Throws std::bad_alloc or std::overflow_error.
 Buffer allocate(size_t floats);
 
+// Returns aligned room, which has no values yet and takes no memory before it is written.
+Buffer reserve(size_t floats);
+
 // x[0..n) = 0
 void set_zero(float* x, size_t n);
 

@@ -94,14 +94,12 @@ int rows_of_block(int K) {
 
 int whole_vectors(int n) { return round_up(n, W); }
 
-// Room for a slice of B and then a block of A, of which a product in bf16 has so many rows and words. Every thread has
-// its own.
+// Room for a slice of B and then a block of A. Every thread has its own, of which only the part that its products fill
+// takes memory.
 template <class Format>
-float* workspace(int rows, int words) {
-  const int block = Format::kSteps == 1 ? Format::kBlock : round_up(rows, Format::MR) * words;
-  thread_local struct { Buffer buffer; int block = 0; } work;
-  if (work.block < block) work = {allocate(Format::kSlice + block), block};
-  return work.buffer.get();
+float* workspace() {
+  thread_local const Buffer work = reserve(Format::kSlice + Format::kBlock);
+  return work.get();
 }
 
 // A matrix product, with the choice which operands are packed.
@@ -113,7 +111,7 @@ struct Blocks {
   static constexpr int kDepth = Format::KC * Format::kSteps;
   const Product& p;
   const int MC = rows_of_block<Format>(p.K);
-  float* const b_slice = workspace<Format>(std::min(MC, p.M), std::min(Format::KC, words_of<Format>(p.K)));
+  float* const b_slice = workspace<Format>();
   float* const a_block = b_slice + kSlice;
   const bool pack_a = !kUnpacked || (p.a.col != 1 && !near(p.a.col));
   const bool few = p.M <= 8 * MR && p.K <= 8 * MR;  // too few to repay packing B
@@ -268,7 +266,7 @@ void multiply(const Product& p) {
 template <class Number>
 void multiply_few_rows_in_squares(const Product& p) {
   constexpr int kDepth = Amx::KC * Amx::kSteps, kWords = W * Amx::kSteps;
-  float* const a = workspace<Amx>(W, Amx::KC);
+  float* const a = workspace<Amx>();
   for (int pc = 0; pc < p.K; pc += kDepth) {
     const int depth = std::min(kDepth, p.K - pc);
     pack<Amx, W>(a, W, p.a.data + pc, p.a.row, 1, p.M, depth);
