@@ -231,6 +231,8 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
   instead("[42,16]", "[42,9223372036854775824]", "more elements than can be counted");
   instead("F32", "I32", "embedding.token.weight has dtype I32, not F32");
   instead("F32", "F16", "do not fit its shape");
+  const std::string seed = R"(\"seed\":)", moments = R"(\"moments\":\"bf16\",)";
+  instead(seed, moments + seed, "has dtype F32, not BF16");
   instead("\"embedding.token.weight", "\"embedding.token.wait", "embedding.token.wait is not a tensor of its model");
   instead("\"embedding.token.weight", "\"\\u001b[2J", "is not a tensor of its model");
   instead("\"optimizer.exp_avg.", "\"optimizer.momentum.", "is not a tensor of its model");

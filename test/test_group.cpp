@@ -139,12 +139,12 @@ struct Watch : StepObserver {
   void before_update() override { numbers.push_back(gradient_norm(model.gradients.get(), model.table)); }
 };
 
-Result train(const Config& config, int lanes, const char* kind = "adamw",
+Result train(const Config& config, int lanes, Optimizers optimizers = kAdamWAlone,
              std::shared_ptr<Group> group = std::make_shared<Group>(), bool packed = false) {
   Model model(config);
   initialize(model, 3);
   StepFunctions functions = kFastStep;
-  functions.optimizers = run_optimizer(kind).rows;
+  functions.optimizers = optimizers;
   TrainingState s(std::move(model), kB, kT, functions, group);
   const size_t n = size_t(kB) * kT;
   std::vector<int> tokens(n * kMicros), targets(tokens.size());
@@ -187,7 +187,7 @@ std::vector<TensorSpec> table_of(const Config& config) {
 
 // The results of all ranks.
 std::vector<Result> train_on_ranks(const Config& config, int lanes, int ranks,
-                                   const char* kind = "adamw", bool packed = false) {
+                                   Optimizers optimizers = kAdamWAlone, bool packed = false) {
   Threads threads(ranks);
   std::vector<Result> results(ranks);
   std::vector<std::thread> running;
@@ -196,7 +196,7 @@ std::vector<Result> train_on_ranks(const Config& config, int lanes, int ranks,
 #ifdef _OPENMP
       omp_set_num_threads(1);
 #endif
-      results[r] = train(config, lanes, kind, std::make_shared<Threads::Rank>(threads, r), packed);
+      results[r] = train(config, lanes, optimizers, std::make_shared<Threads::Rank>(threads, r), packed);
     });
   for (std::thread& t : running) t.join();
   return results;
@@ -333,10 +333,10 @@ TEST_CASE("a step of several ranks has the bits of one process with every optimi
   wide.vocab_size = 5000, wide.channels = 32;
   for (const Config& config : {tiny(), wide})
     for (const RunOptimizer& optimizer : run_optimizers()) {
-      const Result alone = train(config, 4, optimizer.name);
+      const Result alone = train(config, 4, optimizer.rows);
       for (const int ranks : {2, 3}) {
         INFO(optimizer.name << ", " << ranks << " ranks");
-        const std::vector<Result> all = train_on_ranks(config, 4, ranks, optimizer.name);
+        const std::vector<Result> all = train_on_ranks(config, 4, ranks, optimizer.rows);
         CHECK(all[0] == alone);
         for (const Result& r : all) CHECK(r.weights == alone.weights);
       }
@@ -363,19 +363,31 @@ TEST_CASE("a step of several ranks has the bits of one process with experts, and
   Config config = tiny();
   config.experts = 4;
   for (const auto kind : {"adamw", "muon"}) {
+    const Optimizers rows = run_optimizer(kind).rows;
     config.router_bias = .01f;
-    const Result alone = train(config, 4, kind);
-    const std::vector<Result> all = train_on_ranks(config, 4, 3, kind);
+    const Result alone = train(config, 4, rows);
+    const std::vector<Result> all = train_on_ranks(config, 4, 3, rows);
     CHECK(all[0] == alone);
     for (const Result& r : all) CHECK(r.weights == alone.weights);
     config.router_bias = .02f;
-    CHECK(train(config, 4, kind).weights != alone.weights);
+    CHECK(train(config, 4, rows).weights != alone.weights);
   }
 }
 
+TEST_CASE("a step of several ranks has the bits of one process with moments in bf16", "[lanes][moments]") {
+  Config config = tiny();
+  config.channels = 128;  // 65,536 weights of ffn.up are divided among ranks
+  const Optimizers rows = run_optimizer("adamw").rows_with(NumberType::bf16);
+  const Result alone = train(config, 4, rows);
+  const std::vector<Result> all = train_on_ranks(config, 4, 3, rows);
+  CHECK(all[0] == alone);
+  for (const Result& r : all) CHECK(r.floats_of_state < alone.floats_of_state / 2);
+  CHECK(train(config, 4).weights != alone.weights);
+}
+
 TEST_CASE("a step of several ranks on packed rows has the bits of one process", "[lanes][packed]") {
-  const Result alone = train(tiny(), 4, "adamw", std::make_shared<Group>(), true);
-  CHECK(train_on_ranks(tiny(), 4, 3, "adamw", true)[0] == alone);
+  const Result alone = train(tiny(), 4, kAdamWAlone, std::make_shared<Group>(), true);
+  CHECK(train_on_ranks(tiny(), 4, 3, kAdamWAlone, true)[0] == alone);
   CHECK(train(tiny(), 4).weights != alone.weights);
 }
 

@@ -347,6 +347,93 @@ TEST_CASE("the optimizer is the same for any number of threads", "[optimizer][lo
     });
 }
 
+namespace {
+
+// The moments of the first tensor as floats.
+std::vector<float> moments(const Tensors& x, size_t number) {
+  return read_floats(state_table(x.table[0])[number], x.state.data());
+}
+
+Tensors vector_with_moments_in_bf16(int size) {
+  Layout layout;
+  layout.take("vector", Role::ffn_in, {size});
+  return Tensors(layout.table(), layout.size(), run_optimizer("adamw").rows_with(NumberType::bf16));
+}
+
+}  // namespace
+
+TEST_CASE("moments in bf16 are one of two neighbors, and right on average", "[optimizer][moments]") {
+  constexpr int n = 1 << 17;
+  Tensors x = vector_with_moments_in_bf16(n), other = x;
+  REQUIRE(x.state.size() == n);
+  std::ranges::fill(x.g, -1.2345f);
+  x.step({.beta1 = .9, .beta2 = .95}, {.01f, 1, 1});
+  const double exact[] = {-.12345, .05 * 1.2345 * 1.2345};
+  std::vector<float> ups[2];
+  for (const size_t number : {0, 1}) {
+    const std::vector<float> stored = moments(x, number);
+    const auto [low, high] = std::ranges::minmax(stored);
+    CHECK(low < exact[number]);
+    CHECK(high > exact[number]);
+    CHECK(high - low == Approx(std::abs(exact[number]) / 200).epsilon(.5));  // one step of 8 bits
+    for (const float m : stored) {
+      REQUIRE((m == low || m == high));
+      ups[number].push_back(m == high);
+    }
+    const double deviation = (high - low) / 2 / std::sqrt(n);
+    CHECK(std::accumulate(stored.begin(), stored.end(), 0.) / n == Approx(exact[number]).margin(4 * deviation));
+  }
+  // The roundings of both moments, of neighbors and of the next step are independent.
+  const auto mean = [](const std::vector<float>& v) { return std::accumulate(v.begin(), v.end(), 0.) / n; };
+  const auto correlation = [&](const std::vector<float>& a, const std::vector<float>& b, int shift) {
+    const double of_a = mean(a), of_b = mean(b);
+    double sum = 0;
+    for (int i = 0; i < n; ++i) sum += (a[i] - of_a) * (b[(i + shift) % n] - of_b);
+    return sum / n / std::sqrt(of_a * (1 - of_a) * of_b * (1 - of_b));
+  };
+  std::ranges::fill(other.g, -1.2345f);
+  other.step({.beta1 = .9, .beta2 = .95}, {.01f, 1, 1 << 20});  // another step with the same numbers
+  std::vector<float> later = moments(other, 0);
+  const float high = std::ranges::max(later);
+  for (float& m : later) m = m == high;
+  CHECK(std::abs(correlation(ups[0], ups[1], 0)) < 4 / std::sqrt(n));
+  CHECK(std::abs(correlation(ups[0], later, 0)) < 4 / std::sqrt(n));
+  for (const int shift : {1, 8, 1 << 15}) CHECK(std::abs(correlation(ups[0], ups[0], shift)) < 4 / std::sqrt(n));
+}
+
+// Rounding to the nearest number would lose every one of these changes, which are below a half of a step of 8 bits.
+TEST_CASE("moments in bf16 follow changes too small for their precision", "[optimizer][moments]") {
+  constexpr int n = 1 << 12;
+  Tensors x = vector_with_moments_in_bf16(n);
+  std::ranges::fill(x.g, 1.f);
+  for (int t = 1; t <= 1000; ++t) x.step({.beta1 = .999, .beta2 = .9995}, {0, 1, t});
+  const std::vector<float> m = moments(x, 0), v = moments(x, 1);
+  CHECK(std::accumulate(m.begin(), m.end(), 0.) / n == Approx(1 - std::pow(.999, 1000)).epsilon(.002));
+  CHECK(std::accumulate(v.begin(), v.end(), 0.) / n == Approx(1 - std::pow(.9995, 1000)).epsilon(.002));
+}
+
+TEST_CASE("a weight moves by its moments before they are rounded", "[optimizer][moments]") {
+  size_t floats;
+  const std::vector<TensorSpec> table = large_table(floats);
+  const Optimizers rows = run_optimizer("adamw").rows_with(NumberType::bf16);
+  Tensors in_floats(table, floats), in_bf16(table, floats, rows);
+  for (Tensors* x : {&in_floats, &in_bf16}) {
+    x->w = random_floats(floats, 2), x->g = random_floats(floats, 1);
+    x->step({}, {.01f, 1, 1});
+  }
+  CHECK(same_bits(in_floats.w, in_bf16.w));
+  CHECK(in_bf16.state.size() < in_floats.state.size() * 51 / 100);
+  for (Tensors* x : {&in_floats, &in_bf16}) x->step({}, {.01f, 1, 2});
+  const std::vector<double> want(in_floats.w.begin(), in_floats.w.end());
+  check_close("optimizer/moments in bf16/weights", in_bf16.w, want, 5e-5);
+  check_same_for_all_threads([&] {
+    Tensors x(table, floats, rows);
+    x.w = random_floats(floats, 2), x.g = random_floats(floats, 1);
+    x.step({}, {.01f, 1, 1});
+    return joined({x.w, x.state});
+  });
+}
+
 TEST_CASE("the learning-rate schedules: warmup, decay, constant", "[optimizer]") {
   LearningRate schedule{.lr = 1, .min_lr = .2, .warmup = 10, .schedule = Schedule::cosine};
   const int steps = 110;

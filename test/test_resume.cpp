@@ -168,8 +168,10 @@ TEST_CASE("another --eval-batches on resume resets the best loss", "[program][re
 
 TEST_CASE("a run of every optimizer resumes to the bit, and with no other optimizer", "[program][resume]") {
   const Corpus f;
-  for (const RunOptimizer& row : run_optimizers()) {
-    const std::string name = row.name, other = name == "adamw" ? "sgd" : "adamw";
+  std::vector<std::string> names = {"adamw --moments bf16", "muon --moments bf16"};
+  for (const RunOptimizer& row : run_optimizers()) names.emplace_back(row.name);
+  for (const std::string& name : names) {
+    const std::string other = name.starts_with("adamw") ? "sgd" : "adamw";
     const std::string run =
         "train --data stories.txt --save-every 0 --lr 1e-3 --schedule wsd --steps 4 --optimizer " + name + kTiny;
     REQUIRE(f.run(run + "--out whole --force").status == 0);
@@ -180,6 +182,7 @@ TEST_CASE("a run of every optimizer resumes to the bit, and with no other optimi
     CHECK(same_bits(last_weights(f, "r"), last_weights(f, "whole")));
     check_refused(f, "train --out r --resume --steps 6 --optimizer " + other, "cannot resume r: ");
   }
+  check_refused(f, "train --out r --resume --steps 6 --moments bf16", "cannot resume r: ");
   // The bias of experts is a tensor that no optimizer updates.
   const std::string experts =
       "train --data stories.txt --save-every 0 --lr 1e-3 --steps 4 --experts 3 --router-bias 0.01" + kTiny;
@@ -191,6 +194,9 @@ TEST_CASE("a run of every optimizer resumes to the bit, and with no other optimi
   CHECK(contains(f.read("r/checkpoint.safetensors"), "optimizer.second_momentum_buffer.block.0.ffn.up.weight"));
   CHECK(contains(f.read("r/checkpoint.safetensors"), "optimizer.exp_avg_sq.embedding.token.weight"));
   check_refused(f, "train --data stories.txt --optimizer sgd --cautious-decay --out x", "another --optimizer than sgd");
+  check_refused(f, "train --data stories.txt --moments bf16 --textbook --out x", "leave --moments out");
+  for (const std::string optimizer : {"sgd", "lion", "adafactor"})
+    check_refused(f, "train --data stories.txt --moments bf16 --out x --optimizer " + optimizer, optimizer);
   check_refused(f, "train --data stories.txt --lr-head 1e-3 --out x", "--lr-head needs a classifier of its own");
 }
 

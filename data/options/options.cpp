@@ -94,6 +94,7 @@ void complete(TrainOptions& o) {
   if (o.config.matmul != Matmul::fp32) throw std::invalid_argument("--textbook computes in double: leave --matmul out");
   if (o.frozen_weights != NumberType::fp32)
     throw std::invalid_argument("--textbook reads floats: leave --frozen-weights out");
+  if (o.moments != NumberType::fp32) throw std::invalid_argument("--textbook keeps floats: leave --moments out");
   if (o.config.recompute != Recompute::none)
     throw std::invalid_argument("--textbook keeps all activations: leave --recompute out");
 }

@@ -31,6 +31,7 @@ inline constexpr Named<Packing> kPackings[] = {
     {Packing::stream, "stream"}, {Packing::documents, "documents"}, {Packing::padded, "padded"}};
 inline constexpr Named<NumberType> kNumberTypes[] = {
     {NumberType::fp32, "fp32"}, {NumberType::bf16, "bf16"}, {NumberType::fp16, "fp16"}};
+inline constexpr Named<NumberType> kMomentTypes[] = {{NumberType::fp32, "fp32"}, {NumberType::bf16, "bf16"}};
 inline constexpr Named<Draws> kDraws[] = {{Draws::random, "random"}, {Draws::shuffle, "shuffle"}};
 
 struct TrainOptions : TextOptions {
@@ -50,6 +51,7 @@ struct TrainOptions : TextOptions {
   std::vector<std::string> earlier_schedules;    // if the run was resumed with another schedule (schedule.hpp)
   const RunOptimizer* optimizer = &run_optimizers().front();
   OptimizerOptions optimizer_options;
+  NumberType moments = NumberType::fp32;  // of AdamW
   std::optional<double> beta2, momentum;  // open: as the optimizer says
   std::optional<float> output_norm_decay;  // open: as norm_decay
   std::optional<bool> nesterov;           // open: as the optimizer says
@@ -71,6 +73,8 @@ struct TrainOptions : TextOptions {
   bool resume = false, force = false, dry_run = false;
   bool quiet = false;  // print no sample and no suggestions at the end
   bool json = false;   // print a run's or comparison's events as JSON lines
+
+  Optimizers optimizers() const { return optimizer->rows_with(moments); }
 };
 
 // Tensors that may have a learning rate of their own. A tensor of several groups has the last one's.

@@ -21,6 +21,8 @@ TrainNeed read_by(bool Optimizer::*option) {
   return {[option](const TrainOptions& o) { return o.optimizer->reads(option); }, nullptr, "with {optimizer=}"};
 }
 
+const TrainNeed kHasMoments = {[](const TrainOptions& o) { return !o.optimizer->rows_in_bf16.empty(); }, nullptr,
+                               "with {optimizer=}"};
 const TrainNeed kDecays = {[](const TrainOptions& o) { return has_end(o.rate.schedule); }, nullptr,
                            "with {schedule=}"};
 const TrainNeed kWsd = {[](const TrainOptions& o) { return o.rate.schedule == Schedule::wsd; }, nullptr,
@@ -166,6 +168,7 @@ void describe_trained(TrainTable& t) {
   t.text("freeze", &TrainOptions::freeze, "REGEX", "do not train tensors whose names match, e.g. embedding");
   t.choice("frozen-weights", kNumberTypes, &TrainOptions::frozen_weights,
            "number type of matrices that do not train (with --init-from: the model's)", {}, {kFreezes});
+  t.choice("moments", kMomentTypes, &TrainOptions::moments, "number type of AdamW's moments", {}, {kHasMoments});
 }
 
 void describe_machine(TrainTable& t) {

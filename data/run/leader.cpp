@@ -220,7 +220,7 @@ void share_steps(TrainOptions& o, bool lanes_are_given, int ranks) {
 
 StepFunctions step_functions(const TrainOptions& o) {
   StepFunctions functions = o.textbook ? kTextbookStep : kFastStep;
-  functions.optimizers = o.optimizer->rows;
+  functions.optimizers = o.optimizers();
   return functions;
 }
 

@@ -36,7 +36,7 @@ void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
   if (!o.freeze.empty())
     match(table, "freeze", o.freeze, [](TensorSpec& spec, bool matches) { spec.trained = !matches; });
   if (count_parameters(table) == 0) throw std::invalid_argument("--freeze " + o.freeze + " leaves nothing to train");
-  assign_optimizers(table, o.optimizer->rows);
+  assign_optimizers(table, o.optimizers());
   set_factors(table, o.config, o.optimizer_options.muon_scale);
   for (const RateGroup& group : kRateGroups)
     for (TensorSpec& spec : table)

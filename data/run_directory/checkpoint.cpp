@@ -51,6 +51,10 @@ const StoredNumbers kStoredNumbers[] = {{NumberType::fp32, TensorType::f32, kFlo
                                         {NumberType::bf16, TensorType::bf16, kBfloat16},
                                         {NumberType::fp16, TensorType::f16, kFloat16}};
 
+const char* stored_type(NumberType numbers) {
+  return std::ranges::find(kStoredNumbers, numbers, &StoredNumbers::numbers)->written.stored;
+}
+
 // ---- reading ---------------------------------------------------------------------------------------------
 
 // Requires that the file's weights are exactly the table's tensors. Each may have a tensor for each slot of an
@@ -74,8 +78,8 @@ std::vector<StoredSlice> slices_of(const StoredTensors& stored, const std::vecto
     if (at == expected.end()) throw std::runtime_error(t.name + " is not a tensor of its model");
     const auto& [kind, spec] = at->second;
     const StoredNumbers& type = *std::ranges::find(kStoredNumbers, t.type, &StoredNumbers::type);
-    if (&type == std::end(kStoredNumbers) || (type.numbers != NumberType::fp32 && !kind.empty()))
-      throw std::runtime_error(t.name + " has dtype " + t.type_name + ", not F32");
+    if (&type == std::end(kStoredNumbers) || (type.numbers != spec.numbers && !kind.empty()))
+      throw std::runtime_error(t.name + " has dtype " + t.type_name + ", not " + stored_type(spec.numbers));
     if (!std::equal(t.shape.begin(), t.shape.end(), spec.shape.begin(), spec.shape.end(),
                     [](uint64_t a, int b) { return a == static_cast<uint64_t>(b); }))
       throw std::runtime_error(t.name + " has another shape than in its model");
@@ -124,7 +128,7 @@ CheckpointFile open_checkpoint(const std::string& path) {
     const json fields = parse_json(metadata(stored, "train_gpt"), 8);
     c.header = header_of(fields, train_options_of(fields.at("settings")));
     c.table = table_of(c.header.options.config, stored.all().size());
-    const Optimizers optimizers = c.header.optimizer ? c.header.options.optimizer->rows : Optimizers();
+    const Optimizers optimizers = c.header.optimizer ? c.header.options.optimizers() : Optimizers();
     c.slices = slices_of(stored, c.table, optimizers);
     c.sum = sum_of(metadata(stored, "checksum"));
   } catch (const std::bad_alloc&) {

@@ -163,7 +163,7 @@ struct Run {
 
   static StepFunctions functions(const TrainOptions& o) {
     StepFunctions chosen = kFastStep;
-    chosen.optimizers = o.optimizer->rows;
+    chosen.optimizers = o.optimizers();
     return chosen;
   }
 

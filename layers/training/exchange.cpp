@@ -215,8 +215,11 @@ std::vector<SlotRange> ranges_of(const Shard& shard, const std::vector<TensorSpe
     for (const TensorSpec& slice : part.table) {
       const TensorSpec& tensor = *tensors.at(slice.name);
       const std::vector<TensorSpec> here = state_table(slice), there = state_table(tensor);
-      for (size_t slot = 0; slot < here.size(); ++slot)
-        ranges.push_back({here[slot].offset, there[slot].offset + (slice.offset - tensor.offset), here[slot].size()});
+      for (size_t slot = 0; slot < here.size(); ++slot) {
+        const auto floats = [&](size_t numbers) { return floats_of(here[slot].numbers, numbers); };
+        ranges.push_back({here[slot].offset, there[slot].offset + floats(slice.offset - tensor.offset),
+                          floats(here[slot].size())});
+      }
     }
   return ranges;
 }

@@ -9,6 +9,8 @@
 #include "decay.hpp"
 #include "layers/config/norm_sites.hpp"
 #include "layers/kernels/parallel.hpp"
+#include "layers/kernels/random.hpp"
+#include "layers/kernels/random_lanes.hpp"
 #include "layers/kernels/simd.hpp"
 
 using simd::load;
@@ -27,17 +29,23 @@ std::vector<int> shape_of(const Slot& slot, const TensorSpec& spec) {
 
 // A strip of a tensor. It is small enough to share work evenly, and large enough that scheduling it costs nothing.
 struct Strip {
-  size_t weights, gradients, state, slot, size;  // offsets; distance between slots; number of elements
+  size_t weights, gradients, state, slot, size;  // offsets; distance between slots in floats; number of elements
   const TensorSpec* tensor;
 };
+
+// What the state of a tensor consists of, if it has a number for each weight.
+NumberType state_numbers(const TensorSpec& spec) {
+  return spec.optimizer ? spec.optimizer->slots[0].numbers : NumberType::fp32;
+}
 
 std::vector<Strip> strips_of(const std::vector<TensorSpec>& table) {
   std::vector<Strip> strips;
   for (const TensorSpec& spec : table) {
     if (!spec.trained) continue;
+    const NumberType numbers = state_numbers(spec);
     for (size_t i = 0; i < spec.size(); i += kStrip)
-      strips.push_back({spec.offset + i, spec.gradient + i, spec.state + i, padded(spec.size()),
-                        std::min(spec.size() - i, kStrip), &spec});
+      strips.push_back({spec.offset + i, spec.gradient + i, spec.state + floats_of(numbers, i),
+                        padded(floats_of(numbers, spec.size())), std::min(spec.size() - i, kStrip), &spec});
   }
   return strips;
 }
@@ -97,7 +105,7 @@ size_t place_state(std::vector<TensorSpec>& table, size_t begin) {
   for (TensorSpec& spec : table) {
     if (!spec.optimizer) continue;
     spec.state = begin;
-    for (const TensorSpec& slot : state_table(spec)) begin += padded(slot.size());
+    for (const TensorSpec& slot : state_table(spec)) begin += padded(floats_of(slot.numbers, slot.size()));
   }
   return begin;
 }
@@ -110,8 +118,9 @@ std::vector<TensorSpec> state_table(const TensorSpec& spec) {
     TensorSpec& state = table.emplace_back(spec);
     state.name = std::string(slot.name) + "." + spec.name;
     state.shape = shape_of(slot, spec);
+    state.numbers = slot.numbers;
     state.offset = at;
-    at += padded(state.size());
+    at += padded(floats_of(state.numbers, state.size()));
   }
   return table;
 }
@@ -160,6 +169,19 @@ void for_each_strip(const std::vector<TensorSpec>& table, F f) {
   parallel_each(static_cast<int>(strips.size()), kStrip, [&](size_t q) { f(strips[q]); });
 }
 
+void store_moments(float* m, float* v, Vec mean, Vec square, const auto&, int lanes) {
+  store(m, mean, lanes);
+  store(v, square, lanes);
+}
+
+// `random()` returns 32 bits per lane: 16 for each moment.
+void store_moments(Bfloat16* m, Bfloat16* v, Vec mean, Vec square, const auto& random, int lanes) {
+  const simd::VecU bits = random();
+  simd::store_rounded_at_random(m, mean, bits, lanes);
+  simd::store_rounded_at_random(v, square, bits >> 16, lanes);
+}
+
+template <class Number>
 void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, const OptimizerOptions& options,
            const UpdateStep& now) {
   const float beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2);
@@ -171,15 +193,17 @@ void adamw(const UpdateBuffers& buffers, const std::vector<TensorSpec>& table, c
     const float keep = 1 - now.lr * tensor.rate * decay_of(tensor, options), eps = epsilon_of(tensor, options);
     const float rate = step * tensor.rate, factor = now.gradient_factor;
     const float* gradients = buffers.gradients + strip.gradients;
-    float *w = buffers.weights + strip.weights, *m = buffers.state + strip.state, *v = m + strip.slot;
+    float *w = buffers.weights + strip.weights, *state = buffers.state + strip.state;
+    Number *m = reinterpret_cast<Number*>(state), *v = reinterpret_cast<Number*>(state + strip.slot);
+    // A strip has the same place in the model's weights on every rank.
+    const uint64_t key = rng::key({rng::word("moments"), static_cast<uint64_t>(now.t), strip.weights});
     with_decay(options.cautious_decay, [&](auto cautious) {
       sweep(static_cast<int>(strip.size), [&](int i, int lanes) {
         const Vec g = load(gradients + i, lanes) * factor;
         Vec mean = load(m + i, lanes), square = load(v + i, lanes);
         mean += (1 - beta1) * (g - mean);
         square += (1 - beta2) * (g * g - square);
-        store(m + i, mean, lanes);
-        store(v + i, square, lanes);
+        store_moments(m + i, v + i, mean, square, [&] { return rng::lanes(i, key); }, lanes);
         const Vec change = rate * mean / (simd::sqrt(square) * root + eps);
         store(w + i, moved<cautious>(load(w + i, lanes), change, keep), lanes);
       });
@@ -229,12 +253,17 @@ double flops_per_weight(const TensorSpec& spec) {
 }
 
 constexpr Slot kMoments[] = {{"exp_avg"}, {"exp_avg_sq"}};  // m and v
+constexpr Slot kMomentsBf16[] = {{"exp_avg", Per::weight, NumberType::bf16},
+                                 {"exp_avg_sq", Per::weight, NumberType::bf16}};
 constexpr Slot kBuffer[] = {{"momentum_buffer"}}, kMean[] = {{"exp_avg"}};
 
 }  // namespace
 
-const Optimizer kAdamW = {.name = "AdamW", .slots = kMoments, .takes = takes_all, .update = adamw,
+const Optimizer kAdamW = {.name = "AdamW", .slots = kMoments, .takes = takes_all, .update = adamw<float>,
                           .flops = flops_per_weight<15>, .bytes = 28, .betas = true, .epsilon = true};
+const Optimizer kAdamWBf16 = {.name = "AdamW in bf16", .slots = kMomentsBf16, .takes = takes_all,
+                              .update = adamw<Bfloat16>, .flops = flops_per_weight<15>, .bytes = 20, .betas = true,
+                              .epsilon = true};
 const Optimizer kSgd = {.name = "SGD", .slots = kBuffer, .takes = takes_all, .update = sgd,
                         .flops = flops_per_weight<7>, .bytes = 20, .momentum = true, .decays_gradient = true,
                         .rule = StepRule::gradient};

@@ -6,6 +6,8 @@
 //     m ← β₁ m + (1 − β₁) g            v ← β₂ v + (1 − β₂) g²
 //     w ← w − lr·weight_decay·w        for tensors that decay, and gains of norms if norm_decay is set
 //     w ← w − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + eps)
+//     kAdamWBf16 stores m and v in bf16, rounded at random by a counter, so that changes too small for 8 bits of
+//     precision are kept on average. w moves by the m and v before this rounding.
 //   SGD with momentum, as PyTorch defines it (Polyak 1964; Nesterov 1983; Sutskever et al. 2013)
 //     g ← g + weight_decay·w           b ← μ b + g           w ← w − lr·b, or lr·(g + μ b) with Nesterov
 //   Lion (Chen et al. 2023, arXiv 2302.06675, algorithm 2)
@@ -60,6 +62,7 @@ enum class Per { weight, row, column };
 struct Slot {
   const char* name;  // the name in checkpoints; PyTorch's if it has one
   Per per = Per::weight;
+  NumberType numbers = NumberType::fp32;
 };
 
 // An update reads and writes weights at TensorSpec::offset, gradients at ::gradient, and state at ::state.
@@ -91,7 +94,7 @@ struct Optimizer {
   bool decays_gradient = false;  // the decay is a part of the gradient
   StepRule rule = StepRule::sign;
 };
-extern const Optimizer kAdamW, kSgd, kLion;
+extern const Optimizer kAdamW, kAdamWBf16, kSgd, kLion;
 
 // The optimizer of a run. Rows are tried in order; a tensor belongs to the first that accepts it.
 using Optimizers = std::span<const Optimizer* const>;

@@ -31,7 +31,8 @@ std::vector<UpdateCost> update_costs(const std::vector<TensorSpec>& table) {
   std::vector<UpdateCost> costs;
   for (const Optimizer* row : optimizers_of(table)) {
     UpdateCost& cost = costs.emplace_back(UpdateCost{row});
-    for (const Slot& slot : row->slots) cost.bytes += slot.per == Per::weight ? static_cast<int>(sizeof(float)) : 0;
+    for (const Slot& slot : row->slots)
+      if (slot.per == Per::weight) cost.bytes += slot.numbers == NumberType::fp32 ? 4 : 2;
     for (const TensorSpec& spec : tensors_of(table, *row)) {
       cost.weights += static_cast<double>(spec.size());
       cost.flops += row->flops(spec);

@@ -287,6 +287,7 @@ void run_info(const Command& command) {
   if (command.said("train-only")) options.train_only = command.train.train_only;
   if (command.said("freeze")) options.freeze = command.train.freeze;
   if (command.said("frozen-weights")) options.frozen_weights = command.train.frozen_weights;
+  if (command.said("moments")) options.moments = command.train.moments;
   choose_trained(table, options);
   if (command.info_json) return print_json(options, trained ? &*trained : nullptr, name, table, command.info_cost);
   if (!command.info_cost) return print_model(options, name, table);
