@@ -376,12 +376,12 @@ TEST_CASE("a step of several ranks has the bits of one process with experts, and
 
 TEST_CASE("a step of several ranks has the bits of one process with moments in bf16", "[lanes][moments]") {
   Config config = tiny();
-  config.channels = 128;  // 65,536 weights of ffn.up are divided among ranks
+  config.channels = 128;  // the half of a block is in the middle of ffn.up
   const Optimizers rows = run_optimizer("adamw").rows_with(NumberType::bf16);
   const Result alone = train(config, 4, rows);
-  const std::vector<Result> all = train_on_ranks(config, 4, 3, rows);
+  const std::vector<Result> all = train_on_ranks(config, 4, 2, rows);
   CHECK(all[0] == alone);
-  for (const Result& r : all) CHECK(r.floats_of_state < alone.floats_of_state / 2);
+  for (const Result& r : all) CHECK(r.floats_of_state < alone.floats_of_state * 3 / 4);
   CHECK(train(config, 4).weights != alone.weights);
 }
 
