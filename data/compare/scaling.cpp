@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "data/options/command_line.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/options/toml.hpp"
 #include "data/options/values.hpp"
 #include "data/run/resume.hpp"
@@ -100,10 +101,14 @@ std::string sizes_for(const std::vector<double>& budgets, const std::vector<Size
 void check_flops(const Command& command) {
   if (command.train.data.empty()) throw std::invalid_argument("--data is missing: name the text to train on");
   const Grid grid = parse_grid(command.compare.grid);
-  for (const char* key : {"size", "steps", "init-from"})
-    if (command.said(key) || grid.has(key))
-      throw std::invalid_argument(std::string("--flops chooses sizes and steps of new models: leave ") +
-                                  (command.said(key) ? "--" : "--grid ") + key + " out");
+  const Tuning tuning = parse_tuning(command.compare.tune);
+  for (const CommandSetting& s : settings_of(Command::Kind::compare)) {
+    const bool chosen = s.name == "size" || s.name == "init-from" || (s.length && s.name != "tokens-per-parameter");
+    const bool tuned = std::ranges::count(tuning.options, s.name, &TunedOption::key) > 0;
+    const std::string where = command.said(s.name) ? "--" : grid.has(s.name) ? "--grid " : tuned ? "--tune " : "";
+    if (chosen && !where.empty())
+      throw std::invalid_argument("--flops chooses sizes and steps of new models: leave " + where + s.name + " out");
+  }
 }
 
 void replace_given(Command& command, const Given& given) {
@@ -133,8 +138,6 @@ Command with_sizes(const Command& given) {
 void set_lengths(Comparison& c) {
   const double per_parameter = c.command.train.tokens_per_parameter;
   const size_t points = c.tuning.combinations().size();
-  if (per_parameter > 0 && c.grid.has("steps"))
-    throw std::invalid_argument("--tokens-per-parameter and --grid steps both say how long to train: leave one out");
   for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
     std::vector<GridKey> keys;
     for (const GridKey& key : c.grid.cells[cell].keys)

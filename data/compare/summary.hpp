@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "pool.hpp"
 #include "result.hpp"
 #include "statistics.hpp"
+#include "validation.hpp"
 
 enum class Stage { tune, final };  // tune: one seed, many points of --tune. final: every seed, the cell's best point
 
@@ -85,6 +87,8 @@ struct Comparison {
   bool trains = true;              // false: only reads the runs of all processes
   std::vector<TrainOptions> planned;  // options of each cell, with each value of --tune
   InputHashes inputs;                 // what all runs read
+  uint64_t validation = 0;            // hash_validation() of all runs
+  std::set<Reading> readings;         // options known to lead to it
   std::vector<std::string> notes;     // for the user
   double target = RunResult::kUnknown;
   double fewest_tokens = 0, most_tokens = 0;  // tokens that a run trains on
