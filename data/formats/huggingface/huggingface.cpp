@@ -305,6 +305,8 @@ std::string whole_model_of(const std::string& folder) {
 // ---- writing ---------------------------------------------------------------------------------------------
 
 void check_huggingface(const ExportedModel& exported) {
+  if (exported.model.config.lora_rank > 0) check_adapters(exported);
+  else class_of(exported.model.config, exported.companions);
   const FloatType& type = find_float_type(exported.dtype);
   for (const TensorSpec& spec : exported.model.table)
     for (size_t i = 0; i < spec.size(); ++i)
