@@ -161,6 +161,16 @@ TEST_CASE("all cells of a size train on equally many tokens, and the bill is wha
   CHECK(contains(shown, "\nbill: "));
 }
 
+TEST_CASE("cells with other rows train on equally many tokens, too", "[scaling][program]") {
+  const Corpus f;
+  const std::string words = "compare stories.txt --out x --eval-every 100 --warmup 10% --tokens-per-parameter 0.5";
+  REQUIRE(f.run(words + kScaled + "--size d1 --documents line --packing padded --grid context=32,512").status == 0);
+  const auto runs = rows_in(f, "x/runs.csv");
+  REQUIRE(runs.size() == 2);
+  const double tokens[] = {std::stod(runs[0].at("tokens")), std::stod(runs[1].at("tokens"))};
+  CHECK(std::abs(tokens[1] / tokens[0] - 1) < .1);
+}
+
 TEST_CASE("what decides the steps or the sizes is given once", "[scaling][program]") {
   const Corpus f;
   const std::string words = "compare stories.txt --out x --dry-run" + kScaled + "--grid placement=pre,post";

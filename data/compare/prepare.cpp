@@ -251,17 +251,16 @@ InputHashes hash_inputs(Comparison& c) {
   InputHashes hashes;
   for (size_t i = 0; i < c.planned.size(); ++i) {
     const TrainOptions& o = c.planned[i];
-    if (!c.readings.insert(reading_of(o)).second) continue;
+    if (c.texts.contains(reading_of(o))) continue;
     const Dataset data = load_text(o, c.out());
     const InputHashes text = hash_text(o, data);
     const uint64_t validation = hash_validation(o, data);
     if (hashes.empty()) {
       hashes = text;
       c.validation = validation;
-      c.text = facts_of(data, o.config.context);
       c.notes.insert(c.notes.end(), data.notes.begin(), data.notes.end());
     }
-    c.text.train = std::max(c.text.train, static_cast<double>(data.train));
+    c.texts[reading_of(o)] = facts_of(data, o.config.context);
     if (!changed_input(hashes, text).empty())
       throw std::invalid_argument(first_and(c, i) + " have different tokens: their losses cannot be compared");
     if (validation != c.validation)

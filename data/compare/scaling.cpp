@@ -145,7 +145,7 @@ void set_lengths(Comparison& c) {
     if (per_parameter > 0) {
       CheckpointHeader from;
       TrainOptions base = options_on_checkpoint(c.words, keys, from);
-      fill_vocabulary(base, c.text.vocabulary);
+      fill_vocabulary(base, c.texts.begin()->second.vocabulary);  // all runs have the same
       c.tokens.push_back(per_parameter * parameters_of(base));
     }
     for (size_t i = cell * points; i < (cell + 1) * points; ++i) c.planned[i] = with_length(c, cell, c.planned[i]);
@@ -153,9 +153,21 @@ void set_lengths(Comparison& c) {
 }
 
 TrainOptions with_length(const Comparison& c, size_t cell, TrainOptions o) {
-  if (c.text.vocabulary > 0) fill_vocabulary(o, c.text.vocabulary);
-  if (!c.tokens.empty()) set_steps(o, c.tokens[cell], c.text);
+  const TextFacts text = text_of(c, o);
+  if (text.vocabulary > 0) fill_vocabulary(o, text.vocabulary);
+  if (!c.tokens.empty()) set_steps(o, c.tokens[cell], text);
   return o;
+}
+
+TextFacts text_of(const Comparison& c, const TrainOptions& o) {
+  if (c.texts.empty()) return {};
+  const auto known = c.texts.find(reading_of(o));
+  if (known != c.texts.end()) return known->second;
+  try {  // a value that tuning tries beyond those given
+    return facts_of(load_text(o, c.out()), o.config.context);
+  } catch (const std::runtime_error& error) {
+    throw std::invalid_argument(error.what());
+  }
 }
 
 TextFacts facts_of(const Dataset& data, int context) {

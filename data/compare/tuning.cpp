@@ -30,7 +30,7 @@ std::optional<Point> best_point(const Comparison& c, size_t cell) {
 
 // True if a run reads the tokens of all others, and is validated on the same ones. False if its text is too short.
 bool is_comparable(const Comparison& c, const TrainOptions& o) {
-  if (c.readings.empty() || c.readings.contains(reading_of(o))) return true;
+  if (c.texts.empty() || c.texts.contains(reading_of(o))) return true;
   try {
     const Dataset data = load_text(o, c.out());
     return hash_validation(o, data) == c.validation && changed_input(c.inputs, hash_text(o, data)).empty();
