@@ -25,6 +25,8 @@ void run_import(const ImportOptions& options) {
     throw std::invalid_argument("--base is for a folder with adapters, and " + options.path + " is none: leave it out");
   const TrainedModel from =
       options.base.empty() ? load_trained_model(options.path) : load_adapted_model(options.path, options.base);
+  if (const std::string note = note_on_chat(from.header); !note.empty())
+    std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   std::string out = options.out;
   const DirectoryLock lock = claim_directory(out, "");
   PublishTogether files(replaced_run(out, options.force));

@@ -40,7 +40,7 @@ const TrainNeed kInitializes = {[](const TrainOptions& o) { return o.init_from.e
 // On tensors that train, or by these options.
 TrainNeed trains(bool (*has)(const TensorSpec&), bool (*met)(const TrainOptions&) = nullptr) {
   return {met, [has](const TensorSpec& spec) { return spec.trained && has(spec); },
-          "on the tensors that {lora}, {train-only} and {freeze} leave"};
+          "because none of its tensors train: the model has none, or {lora}, {train-only} or {freeze} leave none"};
 }
 bool decays(const TensorSpec& spec) { return spec.decay; }
 bool decays_norms(const TrainOptions& o) {

@@ -171,6 +171,7 @@ class HuggingFaceModel : public ForeignModel {
   const Architecture& architecture() const { return *architecture_; }
   Tokenizer tokenizer() const override;
   CompanionFiles companions() const override { return read_companions(folder_); }
+  std::string chat_template() const override { return chat_template_in(folder_); }
   int decoder_start() const override { return decoder_start_; }
   std::string dtype() const override;
   NumberType numbers() const override;
