@@ -137,6 +137,12 @@ TEST_CASE("compare --force removes what its options name, and nothing of the use
   CHECK(!f.has("c/placement=post/seed=2"));
   CHECK(!f.has("c/placement=pre/seed=2"));
   CHECK(f.has("c/placement=pre/seed=1/checkpoint.safetensors"));
+  fs::remove(f.path("c/curves.csv"));
+  f.write("c/curves.csv/x", "mine");
+  const Outcome refused = f.run(half);
+  CHECK(refused.status == 1);
+  CHECK(contains(refused.err, "cannot write c/curves.csv: it is a folder"));
+  CHECK(f.has("c/placement=pre/seed=1/checkpoint.safetensors"));
 }
 
 TEST_CASE("a run or comparison does not begin among the user's files", "[paths][compare]") {

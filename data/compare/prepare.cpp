@@ -403,6 +403,7 @@ void prepare_directory(const Comparison& c) {
     if (!c.command.train.force)
       throw std::runtime_error(c.out() + " already holds a comparison: --resume continues it, --force replaces it");
     check_replaced(path);
+    for (const char* name : kTables) check_replaced(c.out() + "/" + name);
     remove_comparison(c.out(), command_before(c));
   }
   if (!c.command.train.resume)
