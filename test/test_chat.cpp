@@ -222,3 +222,41 @@ TEST_CASE("a model of conversations answers, is exported with its template, and 
     CHECK(contains(f.read("fine/config.toml"), "chat-template = \"" + chat + "\""));
   }
 }
+
+TEST_CASE("a model that comes back keeps its chat template, and another one is noted", "[chat][program]") {
+  const std::string note = "the chat template that came with this model is not used";
+  for (const std::string words : {"--tokenizer bpe:300 --chat-template chatml", "--chat-template plain"}) {
+    INFO(words);
+    const Folder f;
+    f.write("p.jsonl", questions(false));
+    const std::string more = " --layers 1 --channels 8 --heads 1 --context 64 --batch 2 --steps 2 --quiet ";
+    f.must("train p.jsonl --val-fraction 0.2 " + words + more + "--out run");
+    f.must("export run --to hf --out hf");
+    f.must("export run --to gguf --out run.gguf");
+    f.must("import hf --out from-hf");
+    f.must("import run.gguf --out from-gguf");
+    f.must("export from-gguf --to hf --out again");
+    f.must("train p.jsonl --init-from hf" + more + "--out tuned");
+    const auto nats = [&](const std::string& model) {
+      const Outcome o = f.run("eval " + model + " --data p.jsonl --json");
+      INFO(model << o.err);
+      CHECK_FALSE(contains(o.err, note));
+      return parse_json(o.out).at("nats").get<double>();
+    };
+    for (const char* model : {"hf", "run.gguf", "from-hf", "from-gguf", "again"})
+      CHECK(nats(model) == Approx(nats("run")).epsilon(1e-6));
+    CHECK(contains(f.read("tuned/config.toml"), words.substr(words.rfind(' ') + 1)));
+    CHECK_FALSE(contains(f.run("sample hf --prompt Who --length 3").out, "Who"));
+    json other = parse_json(f.read("hf/tokenizer_config.json"));
+    other["chat_template"] = "{{ bos_token }}[INST]{{ messages[0]['content'] }}[/INST]";
+    f.write("hf/tokenizer_config.json", to_text(other));
+    for (const char* command : {"import hf --out other", "sample hf --prompt Who --length 1", "eval hf --data p.jsonl",
+                                "sample other --prompt Who --length 1",
+                                "train p.jsonl --init-from other --steps 1 --warmup 0 --out tuned2"}) {
+      INFO(command);
+      const Outcome o = f.run(command);
+      CHECK(contains(o.err + o.out, note));
+    }
+    CHECK_FALSE(contains(f.run("sample hf --prompt Who --length 1 --raw").err, note));
+  }
+}

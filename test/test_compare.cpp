@@ -169,10 +169,10 @@ TEST_CASE("the state of a run", "[compare]") {
   const RunResult risen = RunFolder({5, 4, 6, 7}, finished(), 7.).result();
   CHECK(risen.state == RunState::diverged);
   CHECK(risen.stopped_at == 3);
-  CHECK(RunFolder({5, 4, 2}, finished()).result().final_loss == 2);  // no validation
+  CHECK(std::isnan(RunFolder({5, 4, 2}, finished()).result().final_loss));  // no validation
   const RunFolder longer({5, 4, 2.5}, finished(), 2.6);
   longer.write("run/metrics.csv", longer.read("run/metrics.csv") + "4,400,4,2.2,,,1e-3,1.5,0,1,100\n");
-  CHECK(longer.result().final_loss == 2.2);  // the last step was not validated
+  CHECK(std::isnan(longer.result().final_loss));  // the last step was not validated
   CHECK(longer.result().best_loss == 2.6);
 }
 
@@ -274,6 +274,10 @@ TEST_CASE("the grid: combinations, unions and seeds", "[compare]") {
   CHECK(contains(complaint({"placement=post", "placement=pre"}), "twice"));
   CHECK(contains(complaint({"placement=post,pre,post"}), "--grid placement has the value post twice"));
   CHECK(contains(complaint({"placement=post", "seed=1,1"}), "--grid seed has the value 1 twice"));
+  CHECK(parse_grid({"placement=post", "seed=1,2", "+", "placement=none", "seed=2,1"}).seeds.size() == 2);
+  for (const std::string other : {"seed=2", "seed=1,2"})
+    CHECK(contains(complaint({"placement=post", "seed=1", "+", "placement=none", other}),
+                   "--grid has the seeds 1 and " + other.substr(5) + ": all cells are compared on the same ones;"));
 }
 
 TEST_CASE("--grid and --tune may be quoted as one word", "[compare]") {

@@ -1,4 +1,5 @@
-// All runs of a comparison read the same text, tokenizer and initial weights, or it ends without a table.
+// All runs of a comparison read the same text, tokenizer and initial weights, or it ends without a table. All are
+// validated on the same tokens.
 
 #include <csignal>
 #include <filesystem>
@@ -175,4 +176,54 @@ TEST_CASE("a comparison of a folder that holds it reads the folder's text alone"
     CHECK(losses_in(f.read(out + "/norm=rmsnorm/seed=1/metrics.csv")) ==
           losses_in(f.read("x/norm=rmsnorm/seed=1/metrics.csv")));
   }
+}
+
+TEST_CASE("--grid and --tune refuse what would compare losses on different tokens", "[compare][program][inputs]") {
+  const Corpus f;
+  const std::string words = "compare stories.txt --steps 4 --out y --dry-run" + kTiny + "--eval-every 2 ";
+  const auto refused = [&](const std::string& options, const std::string& why) {
+    check_refused(f, words + options, why);
+    CHECK(!f.has("y"));
+  };
+  for (const std::string option : {"--grid ", "--tune "}) {
+    for (const std::string key : {"val-fraction=.05,.5", "packing=1,2"})
+      refused(option + key, key.substr(0, key.find('=')) + ": losses on different texts cannot be compared");
+    for (const std::string key : {"eval-every=0,2", "eval-batches=1,2", "final-batches=1,0", "patience=1,3",
+                                  "eval-pairs=1,2", "save-every=1,2"})
+      refused(option + key, option + key.substr(0, key.find('=')) + ": all runs of a comparison measure alike");
+    refused(option + "time-in-all=1,2", "unknown key 'time-in-all'");
+    refused(option + "steps=0,4", "--steps 0 compares nothing");
+    refused(option + "mask-fraction=.1,.5 --objective mlm", "are validated on different tokens");
+    refused(option + "context=8,16 --objective mlm", "are validated on different tokens");
+    refused(option + "batch=1,2 --eval-batches 1 --final-batches 1", "are validated on different tokens");
+  }
+  for (const std::string key : {"seed=1,2", "data-seed=1,2", "lanes=1,2", "threads=1,2", "data-limit=2000,4000"})
+    refused("--tune " + key, key.substr(0, key.find('=')) + ": it must not be chosen by the loss; tune another option");
+  refused("--grid objective=lm,mlm", "cells objective=lm and objective=mlm have different tokens");
+}
+
+TEST_CASE("runs with the same validation tokens are compared, whatever their rows", "[compare][program][inputs]") {
+  const Corpus f;
+  f.must("corpus p.tsv --pairs-of translation --count 300");
+  const std::string rest = " --steps 4 --out y --dry-run" + kTiny + "--eval-every 2 ",
+                    pairs = "compare p.tsv --objective pairs --encoder-layers 1" + rest;
+  for (const std::string option : {"--grid context=", "--tune context="}) {
+    check_refused(f, pairs + option + "64,160", "are validated on different tokens");
+    CHECK(f.run(pairs + option + "300,400").status == 0);
+    CHECK(f.run("compare stories.txt" + rest + option + "8,32").status == 0);
+    CHECK(f.run("compare stories.txt" + rest + "--documents line " + option + "8,200").status == 0);
+  }
+  for (const std::string grid : {"batch=1,2", "threads=1,2", "data-limit=2000,4000", "steps=2,3", "accumulate=1,2"})
+    CHECK(f.run("compare stories.txt" + rest + "--grid " + grid).status == 0);
+}
+
+TEST_CASE("tuning does not try a context with other validation tokens", "[compare][program][inputs]") {
+  const Corpus f;
+  f.must("corpus p.tsv --pairs-of translation --count 40");
+  const Outcome o = f.run("compare p.tsv --objective pairs --encoder-layers 1 --steps 1 --out y" + kTiny +
+                          "--eval-every 1 --lr 0 --tune context=200,400 --grid seed=1 --tune-runs 4");
+  INFO(o.out << o.err);
+  CHECK(o.status == 0);
+  CHECK(!f.has("y/model/tune,seed=0,context=100"));
+  CHECK(contains(f.read("y/summary.csv"), "context=<200"));
 }

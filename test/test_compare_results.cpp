@@ -108,6 +108,19 @@ TEST_CASE("the loss on the whole split is used as the final loss only", "[compar
   CHECK(result_of(losses({5, 4, 3}, "2.6"), finished(3)).final_loss == 2.6);  // a version without that column
 }
 
+TEST_CASE("the legend says on what the final loss was measured", "[compare][program]") {
+  const Corpus f;
+  const std::string words = "compare stories.txt --steps 2 --grid placement=pre,post" + kTiny +
+                            "--eval-every 1 --eval-batches 1 --out ";
+  CHECK(contains(f.run(words + "whole").out, "\nfinal val   loss on the whole validation split, nats per token\n"));
+  const std::string part = f.run(words + "part --final-batches 1").out;
+  CHECK(contains(part, "\nfinal val   loss on --eval-batches batches, as --final-batches says, nats per token\n"));
+  CHECK(!contains(part, "whole validation split"));
+  const std::string sizes = f.run(words + "sizes --steps 4 --grid batch=2,4").out;
+  CHECK(contains(sizes, "--eval-batches batches;\n            cells have batches of other sizes, and so other "));
+  CHECK(!contains(f.run(words + "same --steps 4").out, "other sizes"));
+}
+
 TEST_CASE("columns of metrics.csv are found by name", "[compare]") {
   const Folder f;
   f.write("run/metrics.csv", "train_loss,step,of another program,tokens\n5,1,7,100\n4,2,7,200\n");

@@ -3,6 +3,7 @@
 #include "forms.hpp"
 #include "generated.hpp"
 #include "layers/model/initialize.hpp"
+#include "message.hpp"
 
 namespace {
 
@@ -184,6 +185,19 @@ TEST_CASE("a text within the context ends when it is full, and a model of lines 
   how = {.length = 500, .stop = "", .sampling = {}};
   const Generated beyond = generate_text(model, tokenizer, "ABC", how, write);
   CHECK(beyond.tokens.size() == 500);
+
+  // Beam search does not go beyond the context.
+  how = {.length = 500, .sampling = {.temperature = 0}, .beams = 2};
+  const Generated found = generate_text(model, tokenizer, "ABC", how, write);
+  CHECK(std::string(found.end) == "context");
+  CHECK(found.tokens.size() == kContext - 3 + 1);
+  how.length = kContext - 3 + 1;
+  CHECK(std::string(generate_text(model, tokenizer, "ABC", how, write).end) == "length");
+  how.length = 1;
+  const std::string most(kContext, 'A');
+  CHECK(generate_text(model, tokenizer, most, how, write).tokens.size() == 1);
+  CHECK(contains(message_of<std::runtime_error>([&] { generate_text(model, tokenizer, most + "A", how, write); }),
+                 "beam search stays within the context of " + std::to_string(kContext) + ": shorten it"));
 
   // With at_first, every prompt follows the token that begins a document.
   how = {.length = 5, .sampling = {.temperature = 0}, .around = {3, 3}, .at_first = true};

@@ -242,6 +242,12 @@ TEST_CASE("an encoder trains, resumes with the same bits, is measured, and fills
   CHECK(filled["masks"][0]["guesses"].size() == 5);
   CHECK(filled["masks"][0]["place"] == 6);
   CHECK(count_lines(f.run("sample whole --prompt [MASK]").out) == 5);
+  const Outcome unread =
+      f.run("sample whole --prompt [MASK] --count 3 --beams 2 --length 4 --stop x --raw --threads 1");
+  for (const char* option : {"count", "beams", "length", "stop", "raw"})
+    CHECK(contains(unread.err, "note: --" + std::string(option) + " has no effect with a model of masked tokens\n"));
+  CHECK_FALSE(contains(unread.err, "--threads"));
+  CHECK_FALSE(contains(unread.err, "--prompt"));
   CHECK(contains(f.run("sample whole --prompt line").err, "write [MASK] in the place of a token"));
   check_refused(f, "train a.txt --attention bidirectional", "choose --objective mlm, or --attention causal");
   CHECK(contains(f.run("train a.txt --mask-fraction .3 --dry-run").out,

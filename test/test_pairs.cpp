@@ -13,6 +13,7 @@
 #include "data/text/pairs.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "message.hpp"
+#include "numbered_lines.hpp"
 #include "small_run.hpp"
 
 namespace {
@@ -435,6 +436,12 @@ TEST_CASE("sample writes the target of a source", "[pairs][spans][program]") {
   CHECK(source_tokens(tokenizer, "a<extra_id_0>b<extra_id_1>", {256, 256}, 9, spans_with(tokenizer)) ==
         Ints{'a', 258, 'b', 257, 256});
   CHECK(source_tokens(tokenizer, "<extra_id_0>", {256, 256}, 16).size() == 13);
+  f.write("t.txt", numbered_lines(60));
+  f.must("train t.txt --objective span --tokenizer char --encoder-layers 1 --layers 1 --heads 1 --channels 8 "
+         "--context 32 --steps 1 --warmup 0 --quiet --out s");
+  const std::string unknown = "sample s --prompt li<extra_id_0>\xe2\x82\xac --length 2 ";
+  CHECK(contains(f.run(unknown).err, "byte 15 of the prompt: character"));
+  f.must(unknown + "--unknown skip");
 }
 
 TEST_CASE("a run shows what it writes for sources", "[pairs][spans][program]") {

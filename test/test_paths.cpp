@@ -137,6 +137,12 @@ TEST_CASE("compare --force removes what its options name, and nothing of the use
   CHECK(!f.has("c/placement=post/seed=2"));
   CHECK(!f.has("c/placement=pre/seed=2"));
   CHECK(f.has("c/placement=pre/seed=1/checkpoint.safetensors"));
+  fs::remove(f.path("c/curves.csv"));
+  f.write("c/curves.csv/x", "mine");
+  const Outcome refused = f.run(half);
+  CHECK(refused.status == 1);
+  CHECK(contains(refused.err, "cannot write c/curves.csv: it is a folder"));
+  CHECK(f.has("c/placement=pre/seed=1/checkpoint.safetensors"));
 }
 
 TEST_CASE("a run or comparison does not begin among the user's files", "[paths][compare]") {
@@ -231,6 +237,52 @@ TEST_CASE("--force replaces the whole of an earlier export, and no model of othe
   check_refused(f, "export run --to hf --out run --force", "run holds a run");
   CHECK(f.read("hub/tokenizer.json") == "theirs");
   CHECK(f.read("hub/model.safetensors") == "theirs");
+}
+
+TEST_CASE("a --force that is refused, lacks space or is stopped keeps the earlier output", "[paths][formats][tokens]") {
+  const Corpus f;
+  const std::string small = " --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --eval-every 0 --quiet ";
+  f.must("train stories.txt --steps 1 --out run" + small);
+  f.must("train stories.txt --steps 1 --out mhc --placement mhc" + small);
+  f.must("export run --out hf");
+  f.must("import hf --out in");
+  f.must("corpus big.txt --bytes 8M");
+  f.write("text/note", "mine");
+  f.must("corpus --out text/c.txt --bytes 20k");
+  const std::string tokenize = "tokenize big.txt --tokenizer hf --shard-tokens 100000 --out tok --force";
+  f.must("tokenize stories.txt --tokenizer hf --out tok");
+  const auto files_in = [&](const std::string& folder) {
+    std::map<std::string, std::string> files;
+    for (const std::string& name : names_in(f.path(folder))) files[name] = f.read(folder + "/" + name);
+    return files;
+  };
+  struct Case {
+    const char* folder;
+    std::string words;
+    size_t space;  // bytes; 0: unlimited
+  };
+  const std::string corpus = "corpus --out text/c.txt --force --bytes 1M --seed 2";
+  for (const Case& c : {Case{"hf", "export mhc --out hf --force", 0}, {"hf", "export run --out hf --force", 3000},
+                        {"in", "import hf --out in --force", 3000}, {"tok", tokenize, 150000},
+                        {"text", corpus, 100000}}) {
+    const auto before = files_in(c.folder);
+    INFO(c.words);
+    REQUIRE(!before.empty());
+    CHECK((c.space == 0 ? f.run(c.words) : f.run_with_little_space(c.words, c.space)).status == 1);
+    CHECK(files_in(c.folder) == before);
+  }
+  CHECK(f.run("export mhc --out none").status == 1);
+  CHECK(!f.has("none"));
+  const auto before = files_in("tok");
+  const auto begun = [&] { return f.has("tok") && files_in("tok").size() > before.size() + 2; };
+  for (const auto& [signal, status] : {std::pair{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}}) {
+    const Outcome o = f.run_until(tokenize, signal, begun);
+    CHECK(o.status == status);
+    CHECK(contains(o.err, "unfinished files are removed"));
+    CHECK(files_in("tok") == before);
+  }
+  f.must(tokenize);
+  CHECK(files_in("tok").size() > before.size());
 }
 
 TEST_CASE("files keep their permissions when they are written again", "[paths]") {

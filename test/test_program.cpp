@@ -465,7 +465,7 @@ TEST_CASE("wrong input ends with one clear line and leaves nothing behind", "[pr
       {"compare --data stories.txt --grid placement=pre,pre-ln",
        "cells placement=pre and placement=pre-ln are the same"},
       {"compare --data stories.txt --grid seed=1,x", "seed 'x' is not a whole number"},
-      {"compare --data stories.txt --tune seed=4,5", "a seed must not be chosen by its loss"},
+      {"compare --data stories.txt --tune seed=4,5", "it must not be chosen by the loss"},
       {"compare --data stories.txt --tune heads=2,3", "--heads 3 does not divide"},
       {"compare --data stories.txt --grid placement=post --eval-every 0", "the loss on the validation split"},
       {"compare --data stories.txt --grid placement=post --steps 0", "compares nothing"},

@@ -101,6 +101,7 @@ TEST_CASE("--lr on resume begins a new schedule", "[program][resume][slow]") {
   const Outcome share = f.run("train --out s --resume --steps 45 --warmup 40% --quiet");
   CHECK(contains(share.out, "a new schedule from step 40: up to 0.001 over the first 40% of the steps, then linear"));
   CHECK(rates_of(f, "s")[42] == "0.001");
+  CHECK(contains(f.run("train --out s --resume --steps 47 --schedule-end 60 --quiet").out, "at step 60 (the rate was"));
   // And a second new schedule.
   REQUIRE(f.run("train --out r --resume --steps 44 --lr 0.002 --quiet").status == 0);
   check_replay(f, "r");

@@ -152,10 +152,44 @@ TEST_CASE("all cells of a size train on equally many tokens, and the bill is wha
   for (const auto& row : rows_in(f, "x/summary.csv"))
     CHECK((row.at("verdict") == "baseline") == (row.at("tied") == "true"));
   CHECK(f.run("compare --out x --resume").status == 0);
-  check_refused(f, "compare --out x --resume --tokens-per-parameter 0.2", "holds another run: --steps is ");
+  check_refused(f, "compare --out x --resume --tokens-per-parameter 0.2",
+                "cannot go on with x: --tokens-per-parameter is 0.1 there and 0.2 here;");
+  check_refused(f, "compare --out x --resume --steps 3000",
+                "cannot go on with x: --tokens-per-parameter is 0.1 there and --steps is 3000 here;");
   const std::string shown = f.run("compare --out x --resume --dry-run").out;
   CHECK(contains(shown, "layers  channels  parameters"));
   CHECK(contains(shown, "\nbill: "));
+}
+
+TEST_CASE("cells with other rows train on equally many tokens, too", "[scaling][program]") {
+  const Corpus f;
+  const std::string words = "compare stories.txt --out x --eval-every 100 --warmup 10% --tokens-per-parameter 0.5";
+  REQUIRE(f.run(words + kScaled + "--size d1 --documents line --packing padded --grid context=32,512").status == 0);
+  const auto runs = rows_in(f, "x/runs.csv");
+  REQUIRE(runs.size() == 2);
+  const double tokens[] = {std::stod(runs[0].at("tokens")), std::stod(runs[1].at("tokens"))};
+  CHECK(std::abs(tokens[1] / tokens[0] - 1) < .1);
+}
+
+TEST_CASE("what decides the steps or the sizes is given once", "[scaling][program]") {
+  const Corpus f;
+  const std::string words = "compare stories.txt --out x --dry-run" + kScaled + "--grid placement=pre,post";
+  for (const std::string key : {" steps=2,4", " --tune steps=2,4"}) {
+    check_refused(f, words + key + " --tokens-per-parameter 0.1", "both say how long to train: leave one out");
+    check_refused(f, words + key + " --flops 1e9", "steps out");
+  }
+  check_refused(f, words + " --tune size=1,2 --flops 1e9",
+                "--flops chooses sizes and steps of new models: leave --tune size out");
+  check_refused(f, words + " size=d1,d2 --flops 1e9", "leave --grid size out");
+  for (const std::string length : {"--epochs 1", "--for 3s", "--steps 5"}) {
+    check_refused(f, words + " --tokens-per-parameter 0.1 " + length, "both say how long to train: leave one out");
+    check_refused(f, words + " --flops 1e9 " + length, "leave --");
+  }
+  REQUIRE(f.run("compare stories.txt --out x --steps 2 --size d1 --grid placement=pre,post" + kScaled).status == 0);
+  for (const auto& [length, shown] : {std::pair{"--tokens-per-parameter 2", "--tokens-per-parameter is 2"},
+                                      std::pair{"--for 3s", "--for is \"3s\""}, {"--epochs 1", "--epochs is 1"}})
+    check_refused(f, std::string("compare --out x --resume ") + length,
+                  "cannot go on with x: --steps is 2 there and " + std::string(shown) + " here;");
 }
 
 TEST_CASE("--flops chooses the nearest size for each budget", "[scaling][program]") {

@@ -442,7 +442,8 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   CHECK(contains(warnings("--norm simple-rmsnorm --norm-gain-init 0.5"),
                  "--norm-gain-init has no effect without --norm-gain\n"));
   CHECK(contains(warnings("--init-from r --init xavier"), "--init has no effect with --init-from\n"));
-  const std::string nothing = " has no effect on the tensors that --lora, --train-only and --freeze leave\n";
+  const std::string nothing = " has no effect because none of its tensors train: the model has none, or --lora, "
+                              "--train-only or --freeze leave none\n";
   for (const auto& [words, option] : {std::pair{"--lora 2 --lr-norm 1e-4", "lr-norm"},
                                       {"--lora 2 --lr-embedding 1e-4", "lr-embedding"},
                                       {"--freeze embedding --lr-embedding 1e-4", "lr-embedding"},
@@ -451,6 +452,7 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
                                       {"--train-only norm --weight-decay 0.2", "weight-decay"},
                                       {"--train-only norm --cautious-decay", "cautious-decay"},
                                       {"--freeze norm --norm-decay 0.1", "norm-decay"},
+                                      {"--norm nonparametric-layernorm --norm-decay 0.1", "norm-decay"},
                                       {"--optimizer muon --train-only norm --muon-scale spectral", "muon-scale"},
                                       {"--optimizer muon --freeze block --momentum 0.8", "momentum"}})
     CHECK(contains(warnings(words), "--" + std::string(option) + nothing));

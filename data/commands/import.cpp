@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "data/files/foreign_files.hpp"
+#include "data/files/partial_files.hpp"
 #include "data/formats/formats.hpp"
 #include "data/formats/huggingface/peft_model.hpp"
 #include "data/run_directory/checkpoint.hpp"
@@ -24,10 +25,13 @@ void run_import(const ImportOptions& options) {
     throw std::invalid_argument("--base is for a folder with adapters, and " + options.path + " is none: leave it out");
   const TrainedModel from =
       options.base.empty() ? load_trained_model(options.path) : load_adapted_model(options.path, options.base);
+  if (const std::string note = note_on_chat(from.header); !note.empty())
+    std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   std::string out = options.out;
   const DirectoryLock lock = claim_directory(out, "");
-  prepare_run_directory(out, options.force);
+  PublishTogether files(replaced_run(out, options.force));
   save_checkpoint(out + "/" + kLastCheckpoint, from.header, from.model, nullptr);
+  files.publish();
   std::printf("%s: %s, %s, %s, vocabulary %d\n", out.c_str(), format->description, from.header.options.preset.c_str(),
               counted(static_cast<double>(count_parameters(from.model.table)), "parameter").c_str(),
               from.model.config.vocab_size);

@@ -16,6 +16,7 @@
 #include "data/host/interrupt.hpp"
 #include "data/host/line_editor.hpp"
 #include "data/host/machine.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/run/fill_masks.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run_directory/checkpoint.hpp"
@@ -37,17 +38,22 @@ std::string with_newlines(std::string text) {
   return text;
 }
 
+// Returns what encode() returns. Its errors say where in the prompt they are.
+auto with_place(const auto& encode) {
+  try {
+    return encode();
+  } catch (const NoToken& error) {
+    throw std::runtime_error("byte " + std::to_string(error.at + 1) + " of the prompt: " + error.what() + "; " +
+                             (error.is_utf8 ? NoToken::kAdvice : "convert it"));
+  }
+}
+
 // Returns the prompt that the model reads, without characters that the tokenizer skips.
 std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown unknown) {
   drop_returns(prompt);
   if (const std::string note = tokenizer.note_on_special("the prompt", prompt); !note.empty())
     std::fprintf(stderr, "NOTE: %s\n", note.c_str());
-  try {
-    return tokenizer.decode(tokenizer.encode(prompt, unknown));
-  } catch (const NoToken& error) {
-    throw std::runtime_error("byte " + std::to_string(error.at + 1) + " of the prompt: " + error.what() + "; " +
-                             (error.is_utf8 ? NoToken::kAdvice : "convert it"));
-  }
+  return with_place([&] { return tokenizer.decode(tokenizer.encode(prompt, unknown)); });
 }
 
 // Writes to standard output: exact bytes to a file or a pipe, no control characters to a terminal, which would obey
@@ -158,8 +164,10 @@ std::string prompt_of(const SampleOptions& options) {
 std::vector<int> read(Session& session, const std::string& prompt) {
   const Tokenizer& tokenizer = session.trained.header.tokenizer;
   if (session.trained.model.config.crosses()) {
-    session.how.source = source_tokens(tokenizer, prompt, session.how.around, session.trained.model.config.context,
-                                       session.spans());
+    session.how.source = with_place([&] {
+      return source_tokens(tokenizer, prompt, session.how.around, session.trained.model.config.context,
+                           session.spans(), session.options.unknown);
+    });
     return session.how.around.start();
   }
   return session.chat ? tokens_of(session, {{"user", prompt}}) : prompt_tokens(tokenizer, prompt, session.how);
@@ -173,7 +181,7 @@ void print_samples(Session session, std::string prompt) {
   const std::vector<int> tokens = read(session, prompt);
   const int context = trained.model.config.context;
   const size_t longest = tokens.size() + static_cast<size_t>(how.length);
-  if (!how.within_context && longest > static_cast<size_t>(context))
+  if (!how.within_context && how.beams == 0 && longest > static_cast<size_t>(context))
     std::fprintf(stderr, "[beyond the context of %d tokens the model sees the last %d to %d]\n", context,
                  std::max(1, context / 2), context);
   InOrder samples(session, prompt);
@@ -181,7 +189,8 @@ void print_samples(Session session, std::string prompt) {
                  {[&](int n, const std::string& piece) { samples.write(n, piece); },
                   [&](int n, const Generated& result) { samples.end(n, result); }});
   if (samples.any_full())  // printed last, because an earlier note would split a word
-    std::fprintf(stderr, "[the context of %d tokens is full: --length N goes on beyond it]\n", context);
+    std::fprintf(stderr, "[the context of %d tokens is full%s]\n", context,
+                 how.beams > 0 ? "" : ": --length N goes on beyond it");
 }
 
 // ---- the prompt loop -------------------------------------------------------------------------------------
@@ -313,6 +322,17 @@ void fill_prompt(const Session& session, const std::string& prompt) {
   Output::line(to_ascii(json));
 }
 
+// Says which of the user's options a model of masked tokens does not read.
+void note_unread(const SampleOptions& options) {
+  constexpr std::string_view kRead[] = {"checkpoint", "prompt", "unknown", "special-tokens", "json", "interactive",
+                                        "weights", "threads"};
+  Command given, plain;
+  given.sample = options;
+  for (const CommandSetting& s : settings_of(Command::Kind::sample))
+    if (std::ranges::find(kRead, s.name) == std::end(kRead) && s.value(given) != s.value(plain))
+      std::fprintf(stderr, "note: --%s has no effect with a model of masked tokens\n", s.name.c_str());
+}
+
 void fill_lines(const Session& session) {
   const std::string hint = "Each line is a text with " + mask_name(session.trained.header.tokenizer) + ".";
   loop_over_lines(hint.c_str(), [] {}, [&](const std::string& line, uint64_t) { fill_prompt(session, line); });
@@ -333,6 +353,8 @@ void run_sample(const SampleOptions& options) {
                                 ", or --raw to see what it writes");
   std::fprintf(stderr, "%s, step %lld\n", name_of_checkpoint(options.checkpoint, trained.path).c_str(),
                static_cast<long long>(trained.header.step));
+  if (const std::string note = options.raw ? "" : note_on_chat(trained.header); !note.empty())
+    std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   const Tokenizer& tokenizer = trained.header.tokenizer;
   const bool open = !options.length;
   Sampling sampling = options.sampling;
@@ -347,6 +369,7 @@ void run_sample(const SampleOptions& options) {
                          .at_first = trained.header.options.begin_contexts(),
                          .beams = options.beams},
                         options.raw ? nullptr : trained.header.chat()};
+  if (masks) note_unread(options);
   if (masks) return options.interactive ? fill_lines(session) : fill_prompt(session, prompt);
   if (!options.interactive) return print_samples(session, prompt);
   if (reads) return translate(session);

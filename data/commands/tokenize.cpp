@@ -8,6 +8,7 @@
 
 #include "data/files/files.hpp"
 #include "data/files/gguf_keys.hpp"
+#include "data/files/partial_files.hpp"
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/strings/format.hpp"
@@ -214,7 +215,7 @@ void run_tokenize(const TokenizeOptions& o) {
   const std::string own_file = tokenizer_file(tokenizer, source);
   const DocumentTokens around = around_documents(o, tokenizer);
   make_folder(o.out);
-  for (const std::string& file : replaced) remove_output(file);
+  PublishTogether files(replaced);
   const bool wide = tokenizer.vocabulary() > 1 << 16;
   Shards train(o.out + "/train", static_cast<size_t>(o.shard_tokens), wide);
   Shards val(o.out + "/val", static_cast<size_t>(o.shard_tokens), wide);
@@ -233,6 +234,7 @@ void run_tokenize(const TokenizeOptions& o) {
   train.finish();
   val.finish();
   write_tokenizer(o, tokenizer, own_file);
+  files.publish();
   const auto count = [](size_t n, const char* what) { return counted(static_cast<double>(n), what); };
   std::printf("%s: %s: %s to train on in %s, %s to validate in %s (%s in %.1f s), vocabulary %d\n", o.out.c_str(),
               count(documents, "document").c_str(), count(train.total(), "token").c_str(),

@@ -14,6 +14,7 @@
 #include "forecast.hpp"
 #include "prepare.hpp"
 #include "runs.hpp"
+#include "scaling.hpp"
 #include "tables.hpp"
 #include "tuning.hpp"
 
@@ -94,9 +95,9 @@ std::vector<PlannedModel> models_of(const Comparison& c, const Forecast& f) {
   const size_t points = c.tuning.combinations().size();
   for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
     const TrainOptions o = in_force(c.planned[cell * points]);
-    const double tokens = static_cast<double>(o.steps) * o.batch * o.accumulate * o.config.context * c.text.targets;
-    const double train = o.data_limit > 0 ? static_cast<double>(o.data_limit) : c.text.train;
-    models.push_back({o.config, static_cast<double>(count_parameters(o.config)), tokens, tokens / train, o.steps,
+    const TextFacts text = text_of(c, o);
+    const double tokens = static_cast<double>(o.steps) * o.batch * o.accumulate * o.config.context * text.targets;
+    models.push_back({o.config, static_cast<double>(count_parameters(o.config)), tokens, tokens / text.train, o.steps,
                       f.run_flops[cell], f.run_seconds[cell]});
   }
   return models;

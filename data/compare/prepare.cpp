@@ -48,6 +48,22 @@ Command stored_command(const std::string& path, const std::string& text) {
   return parse_on_top(empty, text, path);
 }
 
+// How long the runs train, as an option and its value: {"steps", "3000"}, {"tokens-per-parameter", "20"}.
+std::pair<std::string, std::string> length_of(const Command& command) {
+  for (const CommandSetting& s : settings_of(Command::Kind::compare))
+    if (s.length && command.said(s.name)) return {s.name, s.value(command)};
+  return {"steps", toml(command.train.steps)};
+}
+
+// Returns the first option in which the runs differ, or "".
+std::string changed_option(const Command& before, const Command& now) {
+  const auto [was, old_value] = length_of(before);
+  const auto [is, value] = length_of(now);
+  if (was != is || old_value != value)
+    return "--" + was + " is " + old_value + " there and " + (was == is ? "" : "--" + is + " is ") + value + " here";
+  return first_difference(before.train, now.train, [](const Setting& s) { return s.machine; });
+}
+
 // With --resume, the stored options apply unless the command line gives them again. The grid may grow, but the options
 // of a run must not change. If some runs were simultaneous, the comparison reports no times. Processes that join a
 // comparison must agree on all options.
@@ -62,7 +78,7 @@ Command on_top_of_stored(const Command& command) {
   const Command before = stored_command(path, stored);
   Command merged = with_sizes(parse_on_top(command, stored, path));
   merged.train.resume = true;
-  const std::string changed = first_difference(before.train, merged.train, [](const Setting& s) { return s.machine; });
+  const std::string changed = changed_option(before, merged);
   if (!changed.empty())
     throw std::invalid_argument("cannot go on with " + o.out + ": " + changed +
                                 "; leave the option out, or start anew");
@@ -104,13 +120,23 @@ RunShard shard_of(const std::string& text, size_t most) {
   return {index - 1, count};
 }
 
+// Losses can be compared only if all runs read and measure the same, for as long. `option` is "--grid " or "--tune ".
+void check_key(const std::string& option, const std::string& key, const Command& command) {
+  const TrainSetting& s = *find_setting(train_settings(), key);
+  const auto refuse = [&](const std::string& why) { throw std::invalid_argument(option + key + why); };
+  if (s.text) refuse(": losses on different texts cannot be compared; make a comparison for each");
+  if (s.measures) refuse(": all runs of a comparison measure alike; leave it out");
+  if (s.length && command.train.tokens_per_parameter > 0)
+    refuse(" and --tokens-per-parameter both say how long to train: leave one out");
+  if (option == "--tune " && (s.untuned || s.machine))
+    refuse(": it must not be chosen by the loss; tune another option");
+}
+
 Tuning tuning_of(const Grid& grid, const Command& command, const std::vector<std::string>& seeds) {
   const CompareOptions& c = command.compare;
   const Tuning tuning = parse_tuning(c.tune);
   for (const TunedOption& option : tuning.options) {
-    if (option.key == "seed" || option.key == "data-seed")
-      throw std::invalid_argument("--tune " + option.key +
-                                  ": a seed must not be chosen by its loss; tune another option");
+    check_key("--tune ", option.key, command);
     if (contains(grid.keys, option.key))
       throw std::invalid_argument("--tune and --grid both name " + option.key + ": name it in one of them");
   }
@@ -157,14 +183,6 @@ void check_options(const CompareOptions& c, const TrainOptions& o) {
   if (eval_every(o) == 0 || o.val_fraction == 0)
     throw std::invalid_argument("compare goes by the loss on the validation split: "
                                 "--eval-every and --val-fraction must be above 0");
-  if (o.steps == 0) throw std::invalid_argument("--steps 0 compares nothing");
-}
-
-void check_keys(const Grid& grid) {
-  for (const std::string& key : grid.keys)
-    if (find_setting(train_settings(), key)->text)
-      throw std::invalid_argument("--grid " + key +
-                                  ": losses on different texts cannot be compared; make a comparison for each");
 }
 
 void count_tokens(Comparison& c) {
@@ -198,6 +216,7 @@ void check_cells(Comparison& c) {
         const Command run = parse_words(c.words, keys);
         const TrainOptions tuned = on_top_of_checkpoint(run, from).train;
         resolved(with_vocabulary(tuned).config);
+        if (tuned.steps == 0) throw std::invalid_argument("--steps 0 compares nothing");
         if (!tuned.init_from.empty()) require_context(run, tuned, from);
         c.planned.push_back(tuned);
         const std::string note = note_on_rate(run, tuned);
@@ -213,28 +232,40 @@ void check_cells(Comparison& c) {
   }
 }
 
+// Returns "cells placement=pre and placement=post", or "runs with batch=2 and with batch=4" if a cell tunes that.
+std::string first_and(const Comparison& c, size_t planned) {
+  const std::vector<Point> points = c.tuning.combinations();
+  const size_t cell = planned / points.size();
+  if (cell > 0) return "cells " + c.grid.cells[0].name + " and " + c.grid.cells[cell].name;
+  const auto text = [&](const Point& point) {
+    std::string values = "with";
+    for (const auto& [key, value] : c.tuning.keys(point)) values += " " + key + "=" + value;
+    return values;
+  };
+  return "runs " + text(points[0]) + " and " + text(points[planned]);
+}
+
 // Hashes everything that the runs read. Runs that start from a checkpoint use its tokenizer. All runs must have the
-// same tokens, but for --data-limit.
+// same tokens, but for --data-limit, and be validated on the same ones.
 InputHashes hash_inputs(Comparison& c) {
   InputHashes hashes;
-  std::set<std::pair<std::string, std::string>> read;
-  for (const GridCell& cell : c.grid.cells) {
-    if (!read.insert({cell.value("init-from"), cell.value("data-limit")}).second) continue;
-    CheckpointHeader from;
-    TrainOptions o = options_on_checkpoint(c.words, cell.keys, from);
-    o.out = c.out();
-    const Tokenizer* tokenizer = o.init_from.empty() ? nullptr : &from.tokenizer;
-    const Dataset data = load_dataset(o, tokenizer, o.config.context);
+  for (size_t i = 0; i < c.planned.size(); ++i) {
+    const TrainOptions& o = c.planned[i];
+    if (c.texts.contains(reading_of(o))) continue;
+    const Dataset data = load_text(o, c.out());
     const InputHashes text = hash_text(o, data);
+    const uint64_t validation = hash_validation(o, data);
     if (hashes.empty()) {
       hashes = text;
-      c.text = facts_of(data, o.config.context);
+      c.validation = validation;
       c.notes.insert(c.notes.end(), data.notes.begin(), data.notes.end());
     }
-    c.text.train = std::max(c.text.train, static_cast<double>(data.train));
+    c.texts[reading_of(o)] = facts_of(data, o.config.context);
     if (!changed_input(hashes, text).empty())
-      throw std::invalid_argument("cells " + c.grid.cells[0].name + " and " + cell.name +
-                                  " have different tokens: their losses cannot be compared");
+      throw std::invalid_argument(first_and(c, i) + " have different tokens: their losses cannot be compared");
+    if (validation != c.validation)
+      throw std::invalid_argument(first_and(c, i) +
+                                  " are validated on different tokens: their losses cannot be compared");
     if (o.init_from.empty()) continue;
     if (const std::string weights = hash_weights(o.init_from); !contains(hashes, weights)) hashes.push_back(weights);
   }
@@ -345,7 +376,7 @@ Comparison prepare_comparison(Command given) {
   TrainOptions& o = c.command.train;
   check_options(c.options(), o);
   c.grid = parse_grid(c.options().grid);
-  check_keys(c.grid);
+  for (const std::string& key : c.grid.keys) check_key("--grid ", key, c.command);
   c.seeds = seeds_of(c.grid, c.command);
   c.tuning = tuning_of(c.grid, c.command, c.seeds);
   if (o.resume) require_all_runs(c);
@@ -372,6 +403,7 @@ void prepare_directory(const Comparison& c) {
     if (!c.command.train.force)
       throw std::runtime_error(c.out() + " already holds a comparison: --resume continues it, --force replaces it");
     check_replaced(path);
+    for (const char* name : kTables) check_replaced(c.out() + "/" + name);
     remove_comparison(c.out(), command_before(c));
   }
   if (!c.command.train.resume)

@@ -69,14 +69,14 @@ Curves read_curves(RunResult& r, const std::string& directory) {
 void read_end(RunResult& r, const Curves& curves, const RunOutcome& outcome) {
   const double steps = static_cast<double>(outcome.step);
   r.final_loss = outcome.val_loss_full;
+  r.whole = !std::isnan(outcome.val_loss_full) || !std::isnan(curves.full);
   if (r.steps < steps) {
     r.tokens *= steps / r.steps;
     r.steps = steps;
     r.seconds = r.final_train = RunResult::kUnknown;
   } else if (std::isnan(r.final_loss)) {
     const bool validated = !r.val_loss.empty() && r.at_step.back() == r.steps;
-    r.final_loss = validated ? r.val_loss.back() : r.final_train;
-    if (!std::isnan(curves.full)) r.final_loss = curves.full;
+    r.final_loss = r.whole ? curves.full : validated ? r.val_loss.back() : RunResult::kUnknown;
   }
 }
 

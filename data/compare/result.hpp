@@ -25,6 +25,7 @@ struct RunResult {
   double loss_spikes = kUnknown, grad_spikes = kUnknown, clipped = kUnknown;
   double pairs = kUnknown;  // share of --eval-pairs that is right
   double steps_to_target = kUnknown, seconds_to_target = kUnknown;  // summarize() fills them
+  bool whole = false;   // final_loss is of the whole validation split
   std::vector<double> at_step, at_second, val_loss;                 // one value per validation
 
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -35,8 +36,8 @@ std::string describe(const RunResult& result);
 
 // Reads how the run ended from outcome.json, and the rest from metrics.csv. A run has diverged if a number was not
 // finite, or if its final loss is above both its first training loss and the unigram entropy. final_loss is the loss on
-// the whole validation split, or else the last row's; best_loss and val_loss are on --eval-batches. Leaves the times
-// out unless `timed`.
+// the whole validation split, or else the last row's val_loss; unknown if that row has none. best_loss and val_loss are
+// on --eval-batches. Leaves the times out unless `timed`.
 RunResult read_result(const std::string& directory, bool timed);
 
 // Returns the readable rows of the run's metrics.csv, with fields in the order of metrics::names.

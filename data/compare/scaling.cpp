@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "data/options/command_line.hpp"
+#include "data/options/command_settings.hpp"
 #include "data/options/toml.hpp"
 #include "data/options/values.hpp"
 #include "data/run/resume.hpp"
@@ -100,10 +101,14 @@ std::string sizes_for(const std::vector<double>& budgets, const std::vector<Size
 void check_flops(const Command& command) {
   if (command.train.data.empty()) throw std::invalid_argument("--data is missing: name the text to train on");
   const Grid grid = parse_grid(command.compare.grid);
-  for (const char* key : {"size", "steps", "init-from"})
-    if (command.said(key) || grid.has(key))
-      throw std::invalid_argument(std::string("--flops chooses sizes and steps of new models: leave ") +
-                                  (command.said(key) ? "--" : "--grid ") + key + " out");
+  const Tuning tuning = parse_tuning(command.compare.tune);
+  for (const CommandSetting& s : settings_of(Command::Kind::compare)) {
+    const bool chosen = s.name == "size" || s.name == "init-from" || (s.length && s.name != "tokens-per-parameter");
+    const bool tuned = std::ranges::count(tuning.options, s.name, &TunedOption::key) > 0;
+    const std::string where = command.said(s.name) ? "--" : grid.has(s.name) ? "--grid " : tuned ? "--tune " : "";
+    if (chosen && !where.empty())
+      throw std::invalid_argument("--flops chooses sizes and steps of new models: leave " + where + s.name + " out");
+  }
 }
 
 void replace_given(Command& command, const Given& given) {
@@ -133,8 +138,6 @@ Command with_sizes(const Command& given) {
 void set_lengths(Comparison& c) {
   const double per_parameter = c.command.train.tokens_per_parameter;
   const size_t points = c.tuning.combinations().size();
-  if (per_parameter > 0 && c.grid.has("steps"))
-    throw std::invalid_argument("--tokens-per-parameter and --grid steps both say how long to train: leave one out");
   for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
     std::vector<GridKey> keys;
     for (const GridKey& key : c.grid.cells[cell].keys)
@@ -142,7 +145,7 @@ void set_lengths(Comparison& c) {
     if (per_parameter > 0) {
       CheckpointHeader from;
       TrainOptions base = options_on_checkpoint(c.words, keys, from);
-      fill_vocabulary(base, c.text.vocabulary);
+      fill_vocabulary(base, c.texts.begin()->second.vocabulary);  // all runs have the same
       c.tokens.push_back(per_parameter * parameters_of(base));
     }
     for (size_t i = cell * points; i < (cell + 1) * points; ++i) c.planned[i] = with_length(c, cell, c.planned[i]);
@@ -150,9 +153,21 @@ void set_lengths(Comparison& c) {
 }
 
 TrainOptions with_length(const Comparison& c, size_t cell, TrainOptions o) {
-  if (c.text.vocabulary > 0) fill_vocabulary(o, c.text.vocabulary);
-  if (!c.tokens.empty()) set_steps(o, c.tokens[cell], c.text);
+  const TextFacts text = text_of(c, o);
+  if (text.vocabulary > 0) fill_vocabulary(o, text.vocabulary);
+  if (!c.tokens.empty()) set_steps(o, c.tokens[cell], text);
   return o;
+}
+
+TextFacts text_of(const Comparison& c, const TrainOptions& o) {
+  if (c.texts.empty()) return {};
+  const auto known = c.texts.find(reading_of(o));
+  if (known != c.texts.end()) return known->second;
+  try {  // a value that tuning tries beyond those given
+    return facts_of(load_text(o, c.out()), o.config.context);
+  } catch (const std::runtime_error& error) {
+    throw std::invalid_argument(error.what());
+  }
 }
 
 TextFacts facts_of(const Dataset& data, int context) {

@@ -17,3 +17,7 @@ TrainOptions with_length(const Comparison& comparison, size_t cell, TrainOptions
 
 // Returns what the options follow from in a text that is read with this context.
 TextFacts facts_of(const Dataset& data, int context);
+
+// Returns the same of the text of a run; {} if none is read yet. Reads it again if no planned run reads it so. Throws
+// std::invalid_argument if it is too short for that.
+TextFacts text_of(const Comparison& comparison, const TrainOptions& run);

@@ -2,6 +2,7 @@
 // A comparison in memory: its runs, and a summary of each cell.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "pool.hpp"
 #include "result.hpp"
 #include "statistics.hpp"
+#include "validation.hpp"
 
 enum class Stage { tune, final };  // tune: one seed, many points of --tune. final: every seed, the cell's best point
 
@@ -52,7 +54,7 @@ struct RunShard {
   size_t index = 0, count = 1;
 };
 
-// What options follow from in the text of all runs.
+// What options follow from in the text of a run.
 struct TextFacts {
   int vocabulary = 0;  // of the tokenizer; 0 if not read yet
   double targets = 1;  // the share of a row's tokens that runs count
@@ -80,11 +82,12 @@ struct Comparison {
   Tuning tuning;
   size_t baseline = 0;             // index of a cell
   std::vector<double> tokens;      // that a run of each cell trains on; empty without --tokens-per-parameter
-  TextFacts text;
+  std::map<Reading, TextFacts> texts;  // of the planned runs; empty if none is read yet
   RunShard shard;                  // the only runs that this process trains
   bool trains = true;              // false: only reads the runs of all processes
   std::vector<TrainOptions> planned;  // options of each cell, with each value of --tune
   InputHashes inputs;                 // what all runs read
+  uint64_t validation = 0;            // hash_validation() of all runs
   std::vector<std::string> notes;     // for the user
   double target = RunResult::kUnknown;
   double fewest_tokens = 0, most_tokens = 0;  // tokens that a run trains on

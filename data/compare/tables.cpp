@@ -318,16 +318,23 @@ std::string baseline_text(const Comparison& c, const std::vector<Fields>& names)
 // Explains the columns.
 void print_legend(const Comparison& c) {
   const std::vector<Fields> names = names_of_rows(c);
-  bool means = false, corrected = false, best = false, times = false;
+  bool means = false, corrected = false, best = false, times = false, whole = true;
   for (const CellSummary& s : c.cells) {
     means |= !std::isnan(s.loss.half_width);
     corrected |= s.verdict != s.verdict_holm;
     best |= !std::isnan(s.mean.best_loss);
     times |= s.runs > 1 && !std::isnan(s.seconds.median);
   }
-  std::printf("final val   loss on the whole validation split, nats per token%s\n",
+  const auto tokens = [](const TrainOptions& o) { return int64_t{o.batch} * o.config.context; };
+  const bool alike = std::ranges::all_of(
+      c.planned, [&](const TrainOptions& o) { return o.eval_batches == 0 || tokens(o) == tokens(c.planned[0]); });
+  for (const CellRun& run : c.runs) whole &= run.result.whole || std::isnan(run.result.final_loss);
+  std::printf("final val   loss on %s, nats per token%s\n",
+              whole ? "the whole validation split" : "--eval-batches batches, as --final-batches says",
               means ? ";\n            mean over the seeds ± the half width of its 95 % t interval" : "");
-  if (best) std::printf("best        lowest validation loss during training, on --eval-batches batches\n");
+  if (best)
+    std::printf("best        lowest validation loss during training, on --eval-batches batches%s\n",
+                alike ? "" : ";\n            cells have batches of other sizes, and so other validation tokens");
   if (c.cells.size() > 1)
     std::printf("difference  to %s, of pairs with the same seed;\n"
                 "            \"not distinguishable\": its interval contains 0%s\n",

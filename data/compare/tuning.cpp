@@ -28,13 +28,26 @@ std::optional<Point> best_point(const Comparison& c, size_t cell) {
   return best;
 }
 
-// Returns nothing if an option does not accept its value, or if a tuned warm-up would not end.
+// True if a run reads the tokens of all others, and is validated on the same ones. False if its text is too short.
+bool is_comparable(const Comparison& c, const TrainOptions& o) {
+  if (c.texts.empty() || c.texts.contains(reading_of(o))) return true;
+  try {
+    const Dataset data = load_text(o, c.out());
+    return hash_validation(o, data) == c.validation && changed_input(c.inputs, hash_text(o, data)).empty();
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
+// Returns nothing if an option does not accept its value, if a tuned warm-up would not end, or if the run's loss could
+// not be compared.
 std::optional<CellRun> plan_possible(const Comparison& c, size_t cell, const Point& point) {
   try {
     CellRun run = plan_run(c, Stage::tune, cell, tune_seed(c), point);
     CheckpointHeader from;
     const TrainOptions o = options_on_checkpoint(run.words, {}, from);
     resolved(with_vocabulary(o).config);
+    if (!is_comparable(c, o)) return std::nullopt;
     const bool is_tuned = std::ranges::count(c.tuning.options, "warmup", &TunedOption::key) > 0;
     return !is_tuned || o.rate.warmup_steps(o.steps) < o.steps ? std::optional(run) : std::nullopt;
   } catch (const std::invalid_argument&) {

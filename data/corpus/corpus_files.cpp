@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "data/files/files.hpp"
+#include "data/files/partial_files.hpp"
 #include "data/strings/utf8.hpp"
 #include "layers/kernels/random.hpp"
 
@@ -34,6 +35,7 @@ CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
 
 CorpusSummary write_with_nats(const std::string& path, const std::string& remark, const std::string& nothing,
                               const std::function<CorpusSummary(const std::function<void(const Story&)>&)>& tell) {
+  PublishTogether files({nats_path(path)});  // removed first, so that it is never next to another text's
   WholeFile text(path), floor(nats_path(path));
   std::string numbers;
   unsigned long long hash = rng::word("");
@@ -49,13 +51,9 @@ CorpusSummary write_with_nats(const std::string& path, const std::string& remark
   std::snprintf(header, sizeof header, kHeader, summary.bytes, summary.stories, hash);
   floor.write(header + (", " + remark) + "\n");
   floor.write(numbers);
-
-  // Remove the old .nats file first. Then even a power failure cannot pair a text with another text's file.
-  text.finish();
-  floor.finish();
-  if (::unlink(nats_path(path).c_str()) != 0 && errno != ENOENT) fail_file("replace", nats_path(path), errno);
   text.publish();
   floor.publish();
+  files.publish();
   return summary;
 }
 

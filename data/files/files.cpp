@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "data/strings/utf8.hpp"
+#include "partial_files.hpp"
 
 namespace fs = std::filesystem;
 
@@ -74,50 +75,7 @@ void remove_file(const std::string& path) {
 
 namespace {
 
-constexpr std::string_view kPartial = ".partial";
 constexpr size_t kToDisk = 1 << 25;           // the disk starts writing after this many bytes
-
-// Creates NAME.PID.partial, locked while it is open. The lock tells it from the leftovers of killed processes.
-std::FILE* create_partial(const std::string& path, std::string& partial) {
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    const std::string again = attempt == 0 ? "" : "-" + std::to_string(attempt);
-    partial = path + "." + std::to_string(::getpid()) + again + std::string(kPartial);
-    const int handle = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (handle < 0 && errno == EEXIST) continue;  // from a process with the same PID, perhaps on another machine
-    if (handle < 0) break;
-    ::flock(handle, LOCK_EX | LOCK_NB);
-    struct stat status {};
-    const bool known = ::fstat(handle, &status) == 0, removed = known && status.st_nlink == 0;
-    std::FILE* file = known && !removed ? ::fdopen(handle, "wb") : nullptr;
-    if (file) return file;
-    const int error = errno;
-    ::close(handle);
-    if (removed) continue;  // another process took it for a leftover before it was locked
-    ::unlink(partial.c_str());
-    errno = error;
-    break;
-  }
-  fail_file("write", path, errno);
-}
-
-// Removes each PATH.PID.partial that a killed process left. Ignores errors: a leftover takes space and does no other
-// harm.
-void remove_leftovers(const std::string& path) {
-  const fs::path file(path);
-  const std::string start = file.filename().string() + ".";
-  std::vector<std::string> names;
-  list(file.has_parent_path() ? file.parent_path().string() : ".", names);
-  for (const std::string& name : names) {
-    if (!name.starts_with(start) || !name.ends_with(kPartial) || name.size() < start.size() + kPartial.size()) continue;
-    const std::string number = name.substr(start.size(), name.size() - start.size() - kPartial.size());
-    if (number.find_first_not_of("0123456789-") != number.npos) continue;
-    const std::string partial = (file.parent_path() / name).string();
-    const int handle = ::open(partial.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (handle < 0) continue;
-    if (::flock(handle, LOCK_EX | LOCK_NB) == 0) ::unlink(partial.c_str());
-    ::close(handle);
-  }
-}
 
 // Gives a new file the permissions of the one that it replaces. If the file cannot get the same group, its group gets
 // no permissions.
@@ -145,7 +103,7 @@ WholeFile::WholeFile(std::string path)
 }
 
 WholeFile::~WholeFile() {
-  if (!partial_.empty()) ::unlink(partial_.c_str());
+  if (!partial_.empty()) remove_partial(partial_);
   if (file_) std::fclose(file_);
 }
 
@@ -172,7 +130,7 @@ void WholeFile::finish() {
 
 void WholeFile::publish() {
   finish();
-  if (std::rename(partial_.c_str(), path_.c_str()) != 0) fail_file("write", path_, errno);
+  publish_partial(partial_, path_);
   partial_.clear();
   if (std::fclose(std::exchange(file_, nullptr)) != 0) fail_file("write", path_, errno);
 }

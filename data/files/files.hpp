@@ -15,8 +15,8 @@ inline constexpr size_t kWholeFileBuffer = 1 << 20;  // bytes: a checkpoint is w
 
 // A file that gets its name only when it is whole and on the disk. Until then it is NAME.PID.partial, which no other
 // process writes to. If it is never published, an older file of that name survives. If it replaces a file, it keeps
-// that file's permissions. The next write removes partial files that killed processes left. Throws std::runtime_error,
-// also if the name belongs to a link, a pipe, a device or a folder.
+// that file's permissions. The next write removes partial files that killed processes left (partial_files.hpp). Throws
+// std::runtime_error, also if the name belongs to a link, a pipe, a device or a folder.
 class WholeFile {
  public:
   explicit WholeFile(std::string path);

@@ -21,6 +21,7 @@ class ForeignModel {
   virtual const char* preset() const = 0;    // our preset with the same wiring
   virtual Tokenizer tokenizer() const = 0;   // of the kind `unread` if there is none, or none that we read
   virtual CompanionFiles companions() const { return {}; }
+  virtual std::string chat_template() const { return ""; }  // in Jinja; "" if there is none
   virtual std::string dtype() const { return ""; }  // of the weights, as in --dtype; "" if export need not know
   virtual NumberType numbers() const { return NumberType::fp32; }  // of all tensors of the model, or of its base
   virtual int decoder_start() const { return -1; }  // the token with which a decoder begins; -1: none, or not known

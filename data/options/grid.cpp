@@ -28,7 +28,8 @@ void add_new(Words& list, const std::string& word) {
 std::pair<std::string, Words> key_and_values(const std::string& word, const std::string& option) {
   const size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);
-  if (!find_setting(train_settings(), key))
+  const TrainSetting* setting = find_setting(train_settings(), key);
+  if (!setting || setting->group.empty())  // without a group: written by the program alone
     throw std::invalid_argument(option + ": unknown key '" + key + "': " +
                                 did_you_mean(key, names_of(train_settings())) +
                                 " (any option of train_gpt train, e.g. placement=post,pre)");
@@ -118,12 +119,31 @@ std::vector<std::string> with_key(const std::vector<std::string>& given, const s
   return words;
 }
 
+namespace {
+
+// Takes over the seeds that a part of the grid names, if it names some.
+void add_seeds(Grid& grid, const Words& part) {
+  if (grid.seeds.empty()) grid.seeds = part;
+  if (part.empty() || std::ranges::is_permutation(part, grid.seeds)) return;
+  const auto list = [](const Words& seeds) {
+    std::string text;
+    for (const std::string& seed : seeds) text += (text.empty() ? "" : ",") + seed;
+    return text;
+  };
+  throw std::invalid_argument("--grid has the seeds " + list(grid.seeds) + " and " + list(part) +
+                              ": all cells are compared on the same ones; name them once");
+}
+
+}  // namespace
+
 Grid parse_grid(const std::vector<std::string>& given) {
   const Words words = unquoted(given);
   refuse_spaces(words, "--grid");
   Grid grid;
   std::vector<GridCell> cells = {{}};  // the combinations since the last "+"
+  Words seeds;                         // named since then
   const auto close = [&] {
+    add_seeds(grid, std::exchange(seeds, {}));
     for (GridCell& cell : cells) {
       if (cell.keys.empty()) cell.name = kNoKeys;
       for (const GridCell& other : grid.cells)
@@ -142,7 +162,7 @@ Grid parse_grid(const std::vector<std::string>& given) {
       add_new(grid.keys, key);
       cells = multiplied(cells, key, values);
     }
-    else for (const std::string& value : values) add_new(grid.seeds, value);
+    else for (const std::string& value : values) add_new(seeds, value);
   }
   close();
   return grid;

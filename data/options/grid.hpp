@@ -27,7 +27,7 @@ struct Grid {
   bool has(const std::string& key) const;
 };
 
-// Throws std::invalid_argument for unknown keys, empty lists, and repeated cells.
+// Throws std::invalid_argument for unknown keys, empty lists, repeated cells, and unions with different seeds.
 Grid parse_grid(const std::vector<std::string>& words);
 
 // Returns the words of a grid with one more, "size=d2,d3", in each of its unions.

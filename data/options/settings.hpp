@@ -23,6 +23,8 @@ struct Traits {
   bool text = false;        // decides which text is read, or its tokens
   bool input = false;       // names files to read
   bool call = false;        // is of one call of the program: a comparison does not store it
+  bool measures = false;    // what a run measures and writes, and when: the same in all runs of a comparison
+  bool untuned = false;     // has no best value: chance decides, or more is better
   bool may_change = false;  // when a run is resumed
   bool length = false;      // says how long to train: the command line's overrides all of a config file's
   bool schedule = false;    // begins a new schedule when a run is resumed

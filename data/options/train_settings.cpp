@@ -40,7 +40,7 @@ const TrainNeed kInitializes = {[](const TrainOptions& o) { return o.init_from.e
 // On tensors that train, or by these options.
 TrainNeed trains(bool (*has)(const TensorSpec&), bool (*met)(const TrainOptions&) = nullptr) {
   return {met, [has](const TensorSpec& spec) { return spec.trained && has(spec); },
-          "on the tensors that {lora}, {train-only} and {freeze} leave"};
+          "because none of its tensors train: the model has none, or {lora}, {train-only} or {freeze} leave none"};
 }
 bool decays(const TensorSpec& spec) { return spec.decay; }
 bool decays_norms(const TrainOptions& o) {
@@ -142,7 +142,8 @@ void describe_data(TrainTable& t) {
            {.text = true}, {kSplits});
   t.list("val-data", &TrainOptions::val_data, "FILE...", "validation files, instead of a fraction of --data",
          {.text = true, .input = true, .may_change = true});
-  t.number("data-limit", &TrainOptions::data_limit, 0, kLargest, "train on the first N tokens only (0: all)");
+  t.number("data-limit", &TrainOptions::data_limit, 0, kLargest, "train on the first N tokens only (0: all)",
+           {.untuned = true});
   t.choice("sampling", kDraws, &TrainOptions::sampling, "windows of a stream, anywhere or each once per epoch", {},
            {kStream});
 }
@@ -155,12 +156,13 @@ void describe_batch(TrainTable& t) {
 
 void describe_lanes(TrainTable& t) {
   t.number("lanes", &TrainOptions::lanes, 1, 1 << 20,
-           "partial gradient sums per step (mpirun: the number of ranks)");
+           "partial gradient sums per step (mpirun: the number of ranks)", {.untuned = true});
 }
 
 void describe_seeds(TrainTable& t) {
-  t.number("seed", &TrainOptions::seed, 0, kLargest, "seed of weights and dropout");
-  t.number("data-seed", &TrainOptions::data_seed, 0, kLargest, "seed of the batches", {.at_start = true});
+  t.number("seed", &TrainOptions::seed, 0, kLargest, "seed of weights and dropout", {.untuned = true});
+  t.number("data-seed", &TrainOptions::data_seed, 0, kLargest, "seed of the batches",
+           {.at_start = true, .untuned = true});
 }
 
 void describe_trained(TrainTable& t) {
@@ -287,7 +289,7 @@ void describe_clip(TrainTable& t) {
 }
 
 void describe_measurements(TrainTable& t) {
-  const Traits traits = {.may_change = true};
+  const Traits traits = {.measures = true, .may_change = true};
   t.number("eval-every", &TrainOptions::eval_every, 0, kLargest,
            "validate every N steps (0: never; default: a tenth of the steps, at most 300)", traits);
   t.number("eval-batches", &TrainOptions::eval_batches, 0, kLargest, "batches per validation (0: the whole split)",
@@ -298,7 +300,7 @@ void describe_measurements(TrainTable& t) {
            "largest split evaluated whole at the end (batches; 0: any; default: a tenth of the training)", traits,
            {kValidates});
   t.list("eval-pairs", &TrainOptions::eval_pairs, "FILE...", "minimal pairs to measure at the end, as eval --pairs",
-         {.input = true, .may_change = true});
+         {.input = true, .measures = true, .may_change = true});
   t.number("sample-every", &TrainOptions::sample_every, 0, kLargest, "print a sample every N steps (0: never)",
            traits);
   t.number("save-every", &TrainOptions::save_every, 0, kLargest,

@@ -29,16 +29,27 @@ std::pair<size_t, int> next_sentinel(const Tokenizer& tokenizer, const std::stri
   return next;
 }
 
+// Encodes a part of a text. Errors count bytes from the text's begin.
+std::vector<uint32_t> encode_part(const Tokenizer& tokenizer, const std::string& text, size_t begin, size_t end,
+                                  Unknown unknown) {
+  try {
+    return tokenizer.encode(text.substr(begin, end - begin), unknown);
+  } catch (NoToken& error) {
+    error.at += begin;
+    throw;
+  }
+}
+
 }  // namespace
 
 std::vector<int> source_tokens(const Tokenizer& tokenizer, const std::string& text, const DocumentTokens& around,
-                               int context, const Spans& spans) {
+                               int context, const Spans& spans, Unknown unknown) {
   if (text.empty()) throw std::runtime_error("there is no source text to read: add --prompt 'a text'");
   std::vector<int> tokens;
   if (around.begin >= 0) tokens.push_back(around.begin);
   for (size_t at = 0; at < text.size();) {
     const auto [end, sentinel] = next_sentinel(tokenizer, text, at, spans);
-    const std::vector<uint32_t> encoded = tokenizer.encode(text.substr(at, end - at));
+    const std::vector<uint32_t> encoded = encode_part(tokenizer, text, at, end, unknown);
     tokens.insert(tokens.end(), encoded.begin(), encoded.end());
     if (sentinel >= 0) tokens.push_back(sentinel);
     at = end + (sentinel >= 0 ? tokenizer.name_of_special(sentinel).size() : 0);
@@ -143,7 +154,11 @@ void generate_together(const Model& model, const Tokenizer& tokenizer, const std
 // Writes the text that beam search finds.
 void search(const Model& model, const Tokenizer& tokenizer, const std::vector<int>& prompt, const Generation& how,
             const Listener& listener) {
-  const int room = model.config.context - static_cast<int>(prompt.size()) + 1;
+  const int context = model.config.context, room = context - static_cast<int>(prompt.size()) + 1;
+  if (room <= 0)
+    throw std::runtime_error("the prompt has " + counted(static_cast<double>(prompt.size()), "token") +
+                             ", and beam search stays within the context of " + std::to_string(context) +
+                             ": shorten it, or leave --beams out");
   const auto ends = [&](int token) { return ends_text(how, token); };
   const BeamSearch search{how.beams, std::min(how.length, room), drawn_tokens(model, tokenizer), ends, how.stopped};
   Generator generator(model, static_cast<int64_t>(prompt.size()) + search.length, how.beams, how.activations,
@@ -152,6 +167,8 @@ void search(const Model& model, const Tokenizer& tokenizer, const std::vector<in
   UnfinishedText text{0};
   for (const int token : found.tokens)
     if (!add(text, token, tokenizer, how, listener)) break;
+  const bool full = std::ssize(text.result.tokens) == room && room < how.length;
+  if (full && text.result.end == Generated().end) text.result.end = "context";
   finish(text, listener);
 }
 

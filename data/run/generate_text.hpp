@@ -22,7 +22,7 @@ struct Generation {
   int turn_end = -1;      // a token that ends the text, too: the end of an answer
   std::string begin = {};  // is left out where the text begins with it
   std::vector<int> source = {};  // what a model with an encoder reads
-  int beams = 0;                 // of beam search in the place of draws; 0: none
+  int beams = 0;                 // of beam search in the place of draws, within the context; 0: none
 };
 
 // Why a text ended, and its tokens without the prompt's.
@@ -38,9 +38,9 @@ struct Listener {
 };
 
 // Returns the tokens that an encoder reads for a text, as in training. With spans, names of sentinels stand for these.
-// Throws std::runtime_error if the text is empty, or longer than the context.
+// Throws std::runtime_error if the text is empty, or longer than the context, and NoToken as Tokenizer::encode() does.
 std::vector<int> source_tokens(const Tokenizer& tokenizer, const std::string& text, const DocumentTokens& around,
-                               int context, const Spans& spans = {});
+                               int context, const Spans& spans = {}, Unknown unknown = Unknown::error);
 
 // Returns the tokens of a prompt. Without a separator, an empty prompt becomes a newline, or the first character of a
 // vocabulary without newline. If the separator is the tokenizer's begin(), it comes before the prompt, and the text

@@ -80,7 +80,8 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
   if (other_end) now.schedule_end = end_of(before);
 
   const double rate = rate_at(before, std::max<int64_t>(0, reached - 1));
-  const std::string last = timed ? "the last step" : "step " + std::to_string(now.steps);
+  const std::string end_step = "step " + std::to_string(wanted_end > 0 ? wanted_end : now.steps);
+  const std::string last = timed && wanted_end == 0 ? "the last step" : end_step;
   if (asked && (other_end || text_of({0, now.steps, wanted}) != text_of({0, now.steps, before.rate}))) {
     begin_schedule(now, reached, wanted_end, wanted);
     return "a new schedule from step " + std::to_string(reached) + ": " + describe(wanted, reached, last) +

@@ -16,6 +16,7 @@
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/formats/formats.hpp"
+#include "data/formats/huggingface/companions.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/formats/safetensors.hpp"
 #include "data/host/machine.hpp"
@@ -24,6 +25,7 @@
 #include "data/strings/errors.hpp"
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
+#include "data/tokenizer/chat_template.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
@@ -302,6 +304,8 @@ CheckpointHeader imported_header(const ForeignModel& from, const std::string& pa
   }
   h.options.separator = h.tokenizer.name_of_special(from.decoder_start());
   if (h.options.separator.empty()) h.options.separator = h.tokenizer.separator();
+  h.options.chat = template_of_jinja(from.chat_template(), h.tokenizer);
+  h.converses = h.options.chat != nullptr;
   complete(h.options);
   h.companions = from.companions();
   h.came_dtype = from.dtype();
@@ -332,6 +336,13 @@ std::string described(const TensorSpec& tensor) {
   std::string text = tensor.name;
   for (const int& d : tensor.shape) text += (&d == tensor.shape.data() ? " (" : ", ") + std::to_string(d);
   return text + ")";
+}
+
+std::string note_on_chat(const CheckpointHeader& header) {
+  if (header.options.chat || chat_template_in(header.companions).empty()) return "";
+  std::string known;
+  for (const ChatTemplate& row : chat_templates()) known += (known.empty() ? "" : " and ") + std::string(row.name);
+  return "the chat template that came with this model is not used, because train_gpt knows only " + known;
 }
 
 // ---- checkpoints -----------------------------------------------------------------------------------------

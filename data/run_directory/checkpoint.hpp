@@ -32,6 +32,9 @@ std::shared_future<void> save_checkpoint_later(const std::string& path, const Ch
 CheckpointHeader read_checkpoint_header(const std::string& path);
 CheckpointHeader verify_checkpoint(const std::string& path);
 
+// Returns a note for the user if a model came with a chat template that is none of ours; otherwise "".
+std::string note_on_chat(const CheckpointHeader& header);
+
 // A trained model, with weights but without gradients.
 struct TrainedModel {
   std::string path;

@@ -148,13 +148,17 @@ std::string name_of_checkpoint(const std::string& asked, const std::string& path
   return one_line(path) + " (the newest run" + state + ")";
 }
 
-void prepare_run_directory(const std::string& directory, bool replace, bool resumed) {
+std::vector<std::string> replaced_run(const std::string& directory, bool replace, bool resumed) {
   const std::vector<std::string> files = files_of_run(directory);
   if (!files.empty() && !replace)
     throw std::runtime_error(directory + " already holds a run: --resume continues it, --force replaces it");
   if (files.empty() && !replace) check_new_folder(directory);
   for (const std::string& file : files) resumed ? check_own_output(file) : check_replaced(file);
-  for (const std::string& file : files) remove_output(file);
+  return files;
+}
+
+void prepare_run_directory(const std::string& directory, bool replace, bool resumed) {
+  for (const std::string& file : replaced_run(directory, replace, resumed)) remove_output(file);
 }
 
 void check_run_directory(const std::string& directory) {

@@ -40,8 +40,11 @@ void refuse_foreign_model(const std::string& path);
 // it is still training or stopped early.
 std::string name_of_checkpoint(const std::string& asked, const std::string& path);
 
-// Throws std::runtime_error if the directory already holds a run, unless `replace` is set: then removes the run.
+// Throws std::runtime_error if the directory already holds a run, unless `replace` is set: then returns its files.
 // `resumed` allows files that this command has read, because --resume began with a run that has no checkpoint yet.
+std::vector<std::string> replaced_run(const std::string& directory, bool replace, bool resumed = false);
+
+// Does the same, and removes the files.
 void prepare_run_directory(const std::string& directory, bool replace, bool resumed = false);
 
 // Throws std::runtime_error if a file that a run writes is a link, a pipe or a device.

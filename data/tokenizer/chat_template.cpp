@@ -101,3 +101,9 @@ int answer_end(const ChatTemplate* chat, const Tokenizer& tokenizer) {
 std::string jinja_of(const ChatTemplate& chat, const Tokenizer& tokenizer) {
   return std::string(tokenizer.begin() >= 0 ? "{{ bos_token }}" : "") + chat.jinja;
 }
+
+const ChatTemplate* template_of_jinja(const std::string& jinja, const Tokenizer& tokenizer) {
+  for (const ChatTemplate& row : kTemplates)
+    if (has_tokens(row, tokenizer) && jinja == jinja_of(row, tokenizer)) return &row;
+  return nullptr;
+}

@@ -63,3 +63,6 @@ int answer_end(const ChatTemplate* chat, const Tokenizer& tokenizer);
 // Returns the template in Jinja, as transformers and llama.cpp read it. A conversation begins with the tokenizer's
 // begin() if it has one.
 std::string jinja_of(const ChatTemplate& chat, const Tokenizer& tokenizer);
+
+// Returns the template that jinja_of() writes so for this tokenizer, or null.
+const ChatTemplate* template_of_jinja(const std::string& jinja, const Tokenizer& tokenizer);

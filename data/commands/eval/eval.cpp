@@ -146,7 +146,10 @@ void run_eval(const EvalOptions& options) {
     throw std::runtime_error("--logits and --gradients are the same file: name two");
   for (const std::string& out : {options.logits, options.gradients})
     if (!out.empty()) check_output(out, options.force);
-  for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  std::vector<std::string> notes = data.notes;
+  if (!options.chat && data.counted.size() > 0) notes.push_back(note_on_chat(header));
+  for (const std::string& note : notes)
+    if (!note.empty()) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   if (!options.gradients.empty()) write_gradients(options.gradients, model, data, options.batch);
   const Activations activations = allocate_activations(model.config, options.batch, T, false);
   if (!options.logits.empty()) write_logits(options.logits, model, activations, data, options.batch);

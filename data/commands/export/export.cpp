@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/files/files.hpp"
+#include "data/files/partial_files.hpp"
 #include "data/formats/formats.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/run_directory/checkpoint.hpp"
@@ -52,8 +53,8 @@ std::vector<std::string> earlier_export(const std::string& folder) {
   return files;
 }
 
-// Creates the folder, or the file's folder. With `force`, removes all of an earlier output.
-void make_output(const std::string& out, bool is_folder, bool force) {
+// Creates the folder, or the file's folder. Returns the files of an earlier output, which `force` replaces.
+std::vector<std::string> make_output(const std::string& out, bool is_folder, bool force) {
   std::vector<std::string> replaced;
   if (!is_folder) {
     check_output(out, force);
@@ -64,7 +65,7 @@ void make_output(const std::string& out, bool is_folder, bool force) {
   }
   const fs::path folder = is_folder ? fs::path(out) : fs::path(out).parent_path();
   if (!folder.empty()) make_folder(folder.string());
-  for (const std::string& file : replaced) remove_output(file);
+  return replaced;
 }
 
 void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {
@@ -140,9 +141,10 @@ void run_export(const ExportOptions& options) {
   check_dtype(format, exported.dtype);
   format.check(exported);
   const std::string card = format.card ? model_card(trained, options.out) : "";
-  make_output(options.out, format.folder, options.force);
+  PublishTogether files(make_output(options.out, format.folder, options.force));
   const std::string written = format.write(options.out, exported);
   const bool keeps_card = format.card && !write_model_card(options.out, card);
+  files.publish();
   std::printf("%s, step %lld\n", exported.name.c_str(), static_cast<long long>(trained.header.step));
   std::printf("%s: %s\n", options.out.c_str(), written.c_str());
   if (keeps_card) std::printf("%s/%s: kept, because export did not write it\n", options.out.c_str(), kModelCard);

@@ -108,6 +108,11 @@ class GgufModel : public ForeignModel {
 
   CompanionFiles companions() const override { return companions_of(file_->keys(), config().context); }
 
+  std::string chat_template() const override {
+    const json chat = file_->keys().value("tokenizer.chat_template", json());
+    return chat.is_string() ? chat.get<std::string>() : "";
+  }
+
   // The file holds the gains that llama.cpp multiplies by.
   void load(const TensorPlaces& to) const override {
     load_tensors(to, file_->path(), held_, wanted_, config());

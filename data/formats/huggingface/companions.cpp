@@ -74,6 +74,15 @@ int end_in(const CompanionFiles& files, const Tokenizer& tokenizer) {
   return -1;
 }
 
+CompanionFiles files_in(const std::string& folder, const std::vector<std::string>& names) {
+  CompanionFiles files;
+  for (const std::string& name : names) {
+    const std::string path = folder + "/" + name;
+    if (fs::is_regular_file(path)) files[name] = read_file(path, kLargestCompanion);
+  }
+  return files;
+}
+
 }  // namespace
 
 const std::vector<std::string>& companion_names() {
@@ -85,11 +94,7 @@ const std::vector<std::string>& companion_names() {
 }
 
 CompanionFiles read_companions(const std::string& folder) {
-  CompanionFiles files;
-  for (const std::string& name : companion_names()) {
-    const std::string path = folder + "/" + name;
-    if (fs::is_regular_file(path)) files[name] = read_file(path, kLargestCompanion);
-  }
+  CompanionFiles files = files_in(folder, companion_names());
   const json file = came_as(files);
   if (file.value("model_type", json()) == kModelingType) files.clear();  // its config.json has nothing else
   return files;
@@ -101,13 +106,19 @@ int end_of_answers(const ExportedModel& exported) {
   return came >= 0 ? came : exported.end;
 }
 
-std::string chat_template_of(const ExportedModel& exported) {
-  if (!exported.chat_template.empty()) return exported.chat_template;
-  const CompanionFiles& files = exported.companions;
+std::string chat_template_in(const std::string& folder) {
+  return chat_template_in(files_in(folder, {"chat_template.jinja", "tokenizer_config.json", "chat_template.json"}));
+}
+
+std::string chat_template_in(const CompanionFiles& files) {
   if (const auto jinja = files.find("chat_template.jinja"); jinja != files.end()) return jinja->second;
   for (const char* file : {"tokenizer_config.json", "chat_template.json"})
     if (const std::string text = text_or_none(value_in(files, file, "chat_template")); !text.empty()) return text;
   return "";
+}
+
+std::string chat_template_of(const ExportedModel& exported) {
+  return exported.chat_template.empty() ? chat_template_in(exported.companions) : exported.chat_template;
 }
 
 const Architecture* architecture_of(const CompanionFiles& files) {

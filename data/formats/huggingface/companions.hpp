@@ -17,6 +17,10 @@ const std::vector<std::string>& companion_names();
 // Reads those that the folder has. Throws std::runtime_error if one of them cannot be read or has more than 64 MB.
 CompanionFiles read_companions(const std::string& folder);
 
+// Return the chat template in Jinja that a folder or the files of a model say; "" if there is none.
+std::string chat_template_in(const std::string& folder);
+std::string chat_template_in(const CompanionFiles& files);
+
 // Return the token that ends a text or an answer, or -1, and the chat template in Jinja, or "": as the model has
 // learned them, or else as the files say that it came with.
 int end_of_answers(const ExportedModel& exported);

@@ -171,6 +171,7 @@ class HuggingFaceModel : public ForeignModel {
   const Architecture& architecture() const { return *architecture_; }
   Tokenizer tokenizer() const override;
   CompanionFiles companions() const override { return read_companions(folder_); }
+  std::string chat_template() const override { return chat_template_in(folder_); }
   int decoder_start() const override { return decoder_start_; }
   std::string dtype() const override;
   NumberType numbers() const override;
@@ -305,6 +306,8 @@ std::string whole_model_of(const std::string& folder) {
 // ---- writing ---------------------------------------------------------------------------------------------
 
 void check_huggingface(const ExportedModel& exported) {
+  if (exported.model.config.lora_rank > 0) check_adapters(exported);
+  else class_of(exported.model.config, exported.companions);
   const FloatType& type = find_float_type(exported.dtype);
   for (const TensorSpec& spec : exported.model.table)
     for (size_t i = 0; i < spec.size(); ++i)

@@ -19,12 +19,16 @@ std::string joined_matrices(const Config& config, const CompanionFiles& companio
   return joined_matrices(class_of(config.without_lora(), companions));
 }
 
-std::string write_adapters(const std::string& folder, const ExportedModel& exported) {
+void check_adapters(const ExportedModel& exported) {
   const Model& model = exported.model;
   if (model.config.crosses())
     throw std::runtime_error("train_gpt writes no adapters of a model with an encoder: add --lora-merge");
   if (joined_matrices(model.config, exported.companions) != model.config.lora_shared)
     throw std::runtime_error("these adapters fit no class of transformers: add --lora-merge");
+}
+
+std::string write_adapters(const std::string& folder, const ExportedModel& exported) {
+  const Model& model = exported.model;
   const Architecture& architecture = class_of(model.config.without_lora(), exported.companions);
   const std::vector<AdapterTensor> adapters = adapter_tensors(architecture, model.config);
   std::set<std::string> targets;

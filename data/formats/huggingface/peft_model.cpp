@@ -103,6 +103,7 @@ class AdaptedModel : public ForeignModel {
   const char* preset() const override { return base_->preset(); }
   Tokenizer tokenizer() const override { return base_->tokenizer(); }
   CompanionFiles companions() const override { return base_->companions(); }
+  std::string chat_template() const override { return base_->chat_template(); }
   std::string dtype() const override { return base_->dtype(); }
   NumberType numbers() const override { return base_->numbers(); }
   std::string base() const override { return base_folder_; }
