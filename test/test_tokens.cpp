@@ -618,7 +618,7 @@ TEST_CASE("token files of another tokenizer are refused, whoever reads them", "[
   check_refused(f, "train A Z --steps 1" + run, "Z/train_000000.bin " + other + "A/tokenizer.json at token ");
   check_refused(f, "train A --val-data Z --steps 1" + run, other + "A/tokenizer.json at token ");
   check_refused(f, "train Z --tokenizer A/tokenizer.json --steps 1" + run, other + "A/tokenizer.json at token ");
-  for (const std::string words : {"train Z --init-from r --steps 1" + run, std::string("eval r --data Z"),
+  for (const std::string& words : {"train Z --init-from r --steps 1" + run, std::string("eval r --data Z"),
                                   std::string("eval bytes --data Z")})
     check_refused(f, words, "Z/train_000000.bin " + other + "the model's tokenizer at token ");
   check_refused(f, "compare Z --init-from r --grid seed=1,2 --steps 1 --out c", other);
