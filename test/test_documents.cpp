@@ -27,7 +27,7 @@ std::vector<std::string> documents(const std::string& text, const std::string& h
 using Texts = std::vector<std::string>;
 
 Dataset load(const Folder& f, const std::string& file, int context, const DocumentOptions& how = {},
-             const std::string& tokenizer = "byte") {
+             const std::string& tokenizer = "") {
   TextOptions options;
   static_cast<DocumentOptions&>(options) = how;
   options.data = {f.path(file)};
@@ -147,7 +147,7 @@ TEST_CASE("a document longer than the context is cut, and the plan says so", "[d
   }
   CHECK(targets == 9 + 3 + 3);
   f.write("last.txt", "ab\nab\nab\nabcdefgh\n");  // the long one is for validation
-  CHECK(load(f, "last.txt", 4, {.documents = "line"}).notes == data.notes);
+  CHECK(load(f, "last.txt", 4, {.documents = "line"}).notes.back() == data.notes[0]);
 }
 
 TEST_CASE("two tokens around documents stay apart, and one is shared by neighbors", "[documents]") {
@@ -259,6 +259,34 @@ TEST_CASE("a text is learned as a whole, also if validation has prompts", "[docu
   CHECK(data.val_targets() == 2);
 }
 
+TEST_CASE("documents that give validation far more than its share are noted", "[documents]") {
+  const Folder f;
+  const auto notes = [&](size_t first, size_t last) {
+    f.write("t.txt", std::string(first, 'a') + "\n" + std::string(last, 'b') + "\n");
+    return load(f, "t.txt", 16, {.documents = "line", .packing = Packing::documents}).notes;
+  };
+  const std::vector<std::string> found = notes(30, 200);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0] == "validation has 86% of the tokens instead of 10%, because documents stay whole");
+  CHECK(notes(200, 30).size() == 1);  // only that they are cut
+}
+
+TEST_CASE("with --loss all, the masks of token files do not count", "[documents]") {
+  const Folder f;
+  std::string lines;
+  for (int i = 0; i < 60; ++i) lines += "{\"prompt\": \"what is it\", \"completion\": \"it\"}\n";
+  f.write("q.jsonl", lines);
+  f.must("tokenize q.jsonl --tokenizer bpe:260 --val-fraction 0.2 --out A");
+  const std::string dry = "train A --dry-run --context 8 --packing ";
+  CHECK(contains(f.run(dry + "stream").err, "or --loss all"));
+  CHECK(f.run(dry + "stream --loss all").status == 0);
+  const auto targets = [&](const std::string& words) {
+    const std::string out = f.run(dry + words).out;
+    return out.substr(0, out.find(" to validate"));
+  };
+  CHECK(targets("documents") != targets("documents --loss all"));
+}
+
 TEST_CASE("a JSON line that cannot be read is named", "[documents]") {
   const Folder f;
   const auto refusal = [&](const std::string& line, const std::string& options = "") {
@@ -276,6 +304,28 @@ TEST_CASE("a JSON line that cannot be read is named", "[documents]") {
   CHECK(contains(refusal("{\"completion\": \"a\"}"), "q.jsonl, line 2: there is no \"prompt\": name it with"));
   CHECK(contains(refusal("{\"body\": \"a\"}"),
                  "line 2: there is no \"text\", no \"messages\", and no \"prompt\" with a \"completion\""));
+
+  // A line that could be two things, unless an option names one of them.
+  const std::string two = R"({"text": "abc", "prompt": "x", "completion": "y"})",
+                    talk = R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])",
+                    dry = "train q.jsonl --dry-run --context 4 --val-fraction 0 ";
+  CHECK(contains(refusal(two), "q.jsonl, line 2: it has \"text\" and \"prompt\", and only one can be learned: name "
+                               "it with --text-field text or --prompt-field prompt"));
+  CHECK(contains(refusal("{\"text\": \"a\", " + talk + "}"), "it has \"text\" and \"messages\""));
+  CHECK(contains(refusal(R"({"prompt": "x", "completion": "y", )" + talk + "}"), "it has \"prompt\" and \"messages\""));
+  CHECK(contains(refusal(two, "--text-field text --prompt-field prompt"), "only one can be learned"));
+  CHECK(contains(refusal(R"({"text": "a", "text": "b"})"), "q.jsonl, line 2: it has 'text' twice"));
+  f.write("q.jsonl", two + "\n" + two + "\n");
+  for (const std::string option : {"--text-field text", "--prompt-field prompt", "--completion-field completion"}) {
+    INFO(option);
+    CHECK(contains(f.run(dry + option).out, option == "--text-field text" ? " 8 tokens to" : " 4 tokens to"));
+  }
+  const std::string metadata = R"({"text": "a", "prompt": "x", "messages": null})";
+  f.write("q.jsonl", metadata + "\n" + metadata + "\n");
+  CHECK(f.run(dry).status == 0);
+
+  f.write("q.txt", "\n{\"text\": \"one two\"}\n\n{\"text\": \"three\"}\n");
+  CHECK(contains(f.run("train q.txt --dry-run --context 4 --val-fraction 0").out, "14 tokens to train on"));
   f.write("q.jsonl", "{\"body\": \"one two\"}\n{\"body\": \"three\"}\n");
   CHECK(f.run("train q.jsonl --dry-run --context 4 --val-fraction 0 --text-field body").status == 0);
 }

@@ -82,6 +82,9 @@ TEST_CASE("--data-limit keeps the first tokens to train on, and all for validati
       CHECK(part.train < (documents == "file" ? 5001 : 5500));  // the last story may end beyond
       CHECK(part.val.size() == whole.val.size());
       CHECK(part.val_targets() == whole.val_targets());
+      CHECK(part.val_tokens() == whole.val_tokens());
+      CHECK(part.words == 0);
+      CHECK(whole.words > 0);
       CHECK(part.floor == whole.floor);
       CHECK(part.fingerprint == whole.fingerprint);
       for (size_t i = 0; i < part.rows.size(); ++i)
@@ -93,6 +96,10 @@ TEST_CASE("--data-limit keeps the first tokens to train on, and all for validati
                      "--data-limit " + std::to_string(o.data_limit) + " is more than the " +
                          std::to_string(whole.train) + " tokens to train on"));
     }
+  const std::string dry = "train stories.txt --documents file --dry-run --context 16 --val-fraction ";
+  const std::string plan = f.run(dry + "0.1").out, validation = plan.substr(plan.find(" on, "), 15);
+  CHECK(contains(f.run(dry + "0.1 --data-limit 500").out, " 500 tokens to train" + validation));
+  CHECK(contains(f.run(dry + "0 --data-limit 500").out, " 500 tokens to train on, 0 to validate, vocabulary 256\n"));
   TextOptions o = stories(f, "file");
   o.data_limit = 64;
   CHECK(contains(message_of<std::runtime_error>([&] { load_dataset(o, nullptr, 64); }), "raise --data-limit"));

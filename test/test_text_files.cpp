@@ -245,6 +245,71 @@ TEST_CASE("CRLF line ends and byte order marks are removed", "[text]") {
   CHECK(loss("dos.txt") == loss("seen.txt"));
 }
 
+TEST_CASE("data options that the text does not read are noted", "[text]") {
+  const Corpus f;
+  f.write("t.txt", lines("some text", 60));
+  std::string texts, answers, pairs;
+  for (int i = 0; i < 60; ++i) {
+    texts += "{\"text\": \"some text\"}\n";
+    answers += "{\"prompt\": \"some\", \"completion\": \"text\"}\n";
+    pairs += "one\ttwo\n";
+  }
+  f.write("t.jsonl", texts);
+  f.write("a.jsonl", answers);
+  f.write("p.tsv", pairs);
+  f.must("tokenize stories.txt --tokenizer bpe:300 --out A");
+  f.must("tokenizer stories.txt --vocab 300 --out tok.json");
+  const auto notes = [&](const std::string& words) {
+    const Outcome o = f.run("train " + words + " --dry-run --context 8 --layers 1 --heads 1 --channels 8");
+    INFO(words << "\n" << o.err);
+    CHECK(o.status == 0);
+    std::string found;
+    std::istringstream all(o.out);
+    for (std::string line; std::getline(all, line);)
+      if (contains(line, "has no effect")) found += line.substr(line.find("--")) + "\n";
+    return found;
+  };
+  const std::string no = " has no effect ";
+  const struct {
+    std::string words, found;
+  } cases[] = {
+      {"t.txt --loss all", "--loss" + no + "without prompts and conversations\n"},
+      {"t.jsonl --loss all", "--loss" + no + "without prompts and conversations\n"},
+      {"a.jsonl --loss all", ""},
+      {"t.txt --text-field foo", "--text-field" + no + "without JSON lines\n"},
+      {"t.txt --prompt-field prompt", ""},
+      {"t.txt --prompt-field foo", "--prompt-field" + no + "without JSON lines\n"},
+      {"t.jsonl --text-field text", ""},
+      {"t.txt --chat-template plain",
+       "--chat-template" + no + "without prompts and conversations, but for the special tokens of a new tokenizer\n"},
+      {"a.jsonl --chat-template plain", ""},
+      {"t.jsonl --documents paragraph", "--documents" + no + "on JSON lines and pairs, each of which is a document\n"},
+      {"p.tsv --objective pairs --encoder-layers 1 --documents paragraph",
+       "--documents" + no + "on JSON lines and pairs, each of which is a document\n"},
+      {"t.txt t.jsonl --documents line --text-field text", ""},
+      {"t.jsonl --sampling shuffle", "--sampling" + no + "on documents, whose rows are shuffled\n"},
+      {"t.txt --sampling shuffle --val-split spread --val-fraction 0.2", ""},
+      {"t.txt --special-tokens tokens",
+       "--special-tokens" + no + "with a tokenizer that is no tokenizer.json\n"},
+      {"t.txt --special-tokens tokens --tokenizer tok.json --unknown skip", ""},
+      {"t.txt --unknown skip", "--unknown" + no + "with a tokenizer that has all characters\n"},
+      {"t.txt --unknown skip --tokenizer char", "--unknown" + no + "with a tokenizer that has all characters\n"},
+      {"A --unknown skip", "--unknown" + no + "on token files\n"},
+      {"A --special-tokens text", "--special-tokens" + no + "on token files\n"},
+      {"A --val-fraction 0", "--val-fraction" + no + "with token files for validation\n"},
+      {"A --val-split spread", "--val-split" + no + "with token files for validation\n"},
+      {"A/train_000000.bin --val-split spread --val-fraction 0.3", ""},
+  };
+  for (const auto& [words, found] : cases) {
+    INFO(words);
+    CHECK(notes(words) == found);
+  }
+  f.must("train a.jsonl --chat-template plain --steps 1 --layers 1 --heads 1 --channels 8 --context 8 --out r --quiet");
+  CHECK(notes("t.txt --init-from r") == "");  // the template is the model's
+  CHECK(contains(f.run("eval r --data t.txt --text-field foo").err,
+                 "NOTE: --text-field has no effect without JSON lines\n"));
+}
+
 TEST_CASE("--unknown for characters that a model has never seen", "[text]") {
   const Folder f;
   train_char(f, lines("what is it?", 30));
@@ -259,6 +324,13 @@ TEST_CASE("--unknown for characters that a model has never seen", "[text]") {
   CHECK(contains(f.run("eval r --data new.txt --unknown replace").out, "(119 tokens)"));
   CHECK(f.run("train --init-from r --data new.txt --steps 1 --out tuned --quiet --unknown skip").status == 0);
   CHECK(f.run("train --out tuned --resume --steps 2 --quiet").status == 0);
+  f.must("train new.txt --init-from r --unknown replace --dry-run");
+  f.write("seen.txt", lines("what is it", 30));
+  f.must("train seen.txt --tokenizer char --steps 1 --layers 1 --heads 1 --channels 8 --context 8 --out no --quiet");
+  const Outcome lost = f.run("eval no --data new.txt --unknown replace");
+  CHECK(contains(lost.out, "(99 tokens)"));
+  CHECK(contains(lost.err, "20 characters of new.txt not in the model's vocabulary: skipped, because the "
+                           "replacements U+FFFD and '?' are not in it either\n"));
   CHECK(contains(f.run("sample r --length 0", "wí").err, "byte 2 of the prompt: character 'í'"));
   CHECK(f.run("sample r --length 0 --unknown skip", "wí").out == "w\n");
   CHECK(f.run("sample r --length 0 --unknown replace", "wí").out == "w?\n");
@@ -419,6 +491,11 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   CHECK(contains(warnings("--min-lr 1e-4 --schedule constant"), "--min-lr has no effect with --schedule constant\n"));
   CHECK(contains(warnings("--patience 3 --val-fraction 0"), "--patience has no effect without validations\n"));
   CHECK(contains(warnings("--val-data v.txt --val-split spread"), "--val-split has no effect with --val-data\n"));
+  CHECK(contains(warnings("--val-data v.txt --val-fraction 0.5"), "--val-fraction has no effect with --val-data\n"));
+  CHECK(contains(warnings("--val-fraction 0 --val-split spread"), "--val-split has no effect with --val-fraction 0\n"));
+  CHECK(contains(warnings("--cautious-decay --weight-decay 0"),
+                 "--cautious-decay has no effect with --weight-decay 0\n"));
+  CHECK_FALSE(contains(warnings("--cautious-decay --weight-decay 0 --norm-decay 0.1"), "no effect"));
   CHECK(contains(warnings("--optimizer sgd --beta2 0.99"), "--beta2 has no effect with --optimizer sgd\n"));
   CHECK(contains(warnings("--muon-scale spectral"), "--muon-scale has no effect with --optimizer adamw\n"));
   CHECK(contains(warnings("--streams 3"), "--streams has no effect with --placement pre\n"));

@@ -606,6 +606,67 @@ TEST_CASE("a token beyond the vocabulary is refused", "[tokens]") {
                 "train.bin holds token 300, and the tokenizer has 257: name the right one with --tokenizer");
 }
 
+TEST_CASE("token files of another tokenizer are refused, whoever reads them", "[tokens]") {
+  const Corpus f;
+  f.write("u.txt", read_file("test/reference/pieces/hard.txt"));
+  f.must("tokenize stories.txt --tokenizer bpe:300 --out A");
+  f.must("tokenize u.txt --tokenizer bpe:300 --out Z");
+  f.must("tokenize u.txt --tokenizer A/tokenizer.json --out same");
+  f.must("train A --steps 1 --out r" + kSmallRun);
+  f.must("train stories.txt --documents line --packing documents --steps 1 --out bytes" + kSmallRun);
+  const std::string other = "holds tokens of Z/tokenizer.json, which differs from ", run = kSmallRun + "--out x";
+  check_refused(f, "train A Z --steps 1" + run, "Z/train_000000.bin " + other + "A/tokenizer.json at token ");
+  check_refused(f, "train A --val-data Z --steps 1" + run, other + "A/tokenizer.json at token ");
+  check_refused(f, "train Z --tokenizer A/tokenizer.json --steps 1" + run, other + "A/tokenizer.json at token ");
+  for (const std::string words : {"train Z --init-from r --steps 1" + run, std::string("eval r --data Z"),
+                                  std::string("eval bytes --data Z")})
+    check_refused(f, words, "Z/train_000000.bin " + other + "the model's tokenizer at token ");
+  check_refused(f, "compare Z --init-from r --grid seed=1,2 --steps 1 --out c", other);
+  for (const std::string name : {"byte", "char", "bpe:300"})
+    check_refused(f, "train A --tokenizer " + name + " --steps 1" + run,
+                  "A/train_000000.bin holds tokens of A/tokenizer.json, and not of --tokenizer " + name +
+                      ": leave --tokenizer out");
+  CHECK_FALSE(f.has("x"));
+
+  // Equal tokens, more special tokens, and no tokenizer to compare with.
+  CHECK(f.run("train A same --val-data same --dry-run" + kSmallRun).status == 0);
+  CHECK(f.run("eval r --data same").status == 0);
+  f.must("train A --objective mlm --steps 1 --out masked" + kSmallRun);
+  CHECK(f.run("eval masked --data A").status == 0);
+  f.write("plain/z.bin", f.read("Z/train_000000.bin"));
+  CHECK(f.run("eval r --data plain").status == 0);
+  f.write("plain/tokenizer.json", R"({"model": {"type": "Lattice"}})");
+  CHECK(contains(f.run("eval r --data plain").err, "NOTE: the tokens of plain/z.bin are read as those of the model's "
+                                                   "tokenizer: plain/tokenizer.json cannot be used"));
+}
+
+TEST_CASE("two tokenizers differ if a token is another text, not if one has more special tokens", "[tokens]") {
+  const std::string text = "one two one two";
+  const Tokenizer a = Tokenizer::bpe(train_bpe(text, 260)), more = a.with_special({"[MASK]"});
+  CHECK(first_other_token(a, a) == -1);
+  CHECK(first_other_token(a, more) == -1);
+  CHECK(first_other_token(more, a) == -1);
+  CHECK(first_other_token(more, a.with_special({"<mask>"})) == 260);
+  const Tokenizer longer = Tokenizer::bpe(train_bpe(text, 261));
+  CHECK(first_other_token(a, longer) == 260);  // a merge
+  CHECK(first_other_token(longer, a) == 260);
+  CHECK(first_other_token(more, longer) == 260);
+  CHECK(first_other_token(Tokenizer::bytes(), a) == 0);
+  CHECK(first_other_token(Tokenizer::unread({300, "", ""}), a) == -1);
+  const Tokenizer pieces = read_tokenizer("test/reference/pieces/llama2.model");
+  CHECK(first_other_token(pieces, pieces.without_begin()) == -1);
+  CHECK(first_other_token(pieces, pieces.with_special({"<extra_id_0>"})) == -1);
+}
+
+TEST_CASE("a plan names each token file once", "[tokens]") {
+  const Corpus f;
+  f.must("tokenize stories.txt --tokenizer bpe:300 --shard-tokens 15000 --val-fraction 0.5 --out A");
+  REQUIRE(f.has("A/val_000001.bin"));
+  const std::string out = f.run("train A --dry-run" + kSmallRun).out;
+  CHECK(contains(out, "data     A/train_000000.bin and "));
+  CHECK(out.find("more file") == out.rfind("more file"));
+}
+
 TEST_CASE("20 GB of raw tokens train in the memory of the model", "[tokens]") {
   const Folder f;
   write_byte_tokenizer(f, "tok.json");

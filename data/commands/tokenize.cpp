@@ -167,7 +167,7 @@ Tokenized tokenized(const TokenizeOptions& o, const Tokenizer& tokenizer, Text& 
   if (unknown > 0)
     std::fprintf(stderr, "NOTE: %s of %s not in the vocabulary: %s\n",
                  counted(static_cast<double>(unknown), "character").c_str(), text.name.c_str(),
-                 o.unknown == Unknown::skip ? "skipped" : "replaced");
+                 tokenizer.done_with(o.unknown).c_str());
   return t;
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <set>
 #include <stdexcept>
+#include <vector>
 
 #include "data/strings/utf8.hpp"
 #include "files.hpp"
@@ -11,10 +13,16 @@
 using nlohmann::json, nlohmann::ordered_json;
 
 // nlohmann's parser has no limit on depth.
-json parse_json(std::string_view text, int deepest) {
+json parse_json(std::string_view text, int deepest, bool once) {
+  std::vector<std::set<std::string>> keys(static_cast<size_t>(deepest) + 2);  // of the objects that are open, by depth
   try {
-    return json::parse(text, [=](int depth, json::parse_event_t, json&) {
+    return json::parse(text, [&](int depth, json::parse_event_t event, json& value) {
       if (depth > deepest) throw std::runtime_error("its values are nested too deep");
+      if (!once) return true;
+      const auto at = static_cast<size_t>(depth);
+      if (event == json::parse_event_t::object_start) keys[at + 1].clear();
+      if (event == json::parse_event_t::key && !keys[at].insert(value.get<std::string>()).second)
+        throw std::runtime_error("it has " + in_quotes(value.get<std::string>()) + " twice");
       return true;
     });
   } catch (const json::parse_error& error) {
@@ -36,7 +44,7 @@ void for_each_json_line(std::string_view text, const std::string& name,
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     try {
-      const json value = parse_json(line);
+      const json value = parse_json(line, 32, true);
       if (!value.is_object()) throw std::runtime_error("it is not a JSON object");
       use(value, number);
     } catch (const std::runtime_error& error) {

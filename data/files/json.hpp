@@ -10,14 +10,15 @@
 #include <nlohmann/json.hpp>
 
 // Parses `text`. Throws std::runtime_error, without a file name, if it is not JSON or nests more than `deepest` levels.
-nlohmann::json parse_json(std::string_view text, int deepest = 32);
+// If an object has a key twice, the last one counts, or with `once` it is refused.
+nlohmann::json parse_json(std::string_view text, int deepest = 32, bool once = false);
 
 // Parses a whole file. Throws std::runtime_error in one line that names the file if it cannot be read, is larger than
 // `most` bytes, is not JSON, or nests more than 32 levels.
 nlohmann::json read_json(const std::string& path, size_t most);
 
 // Calls use(object, number) for each line that is not blank, counted from 1. Throws std::runtime_error that names the
-// line ("q.jsonl, line 7: ...") if it is not a JSON object, or if `use` throws one.
+// line ("q.jsonl, line 7: ...") if it is not a JSON object, if an object has a key twice, or if `use` throws one.
 void for_each_json_line(std::string_view text, const std::string& name,
                         const std::function<void(const nlohmann::json& object, size_t number)>& use);
 

@@ -64,14 +64,23 @@ SettingOf<Options>& describe_documents(SettingTable<Options>& t, Place place) {
   return s;
 }
 
+template <class Options>
+void describe_field(SettingTable<Options>& t, const std::string& name, FieldName JsonFields::*field,
+                    const std::string& help) {
+  auto& s = t.text(name, [field](auto& o) -> auto& { return (o.*field).given; }, "NAME", help, {.text = true});
+  s.value = [field](const Options& o) { return (o.*field).given.empty() ? "" : toml((o.*field).given); };
+  s.shown = (Options().*field).usual;
+  s.open_by_default = true;
+}
+
 // How JSON lines are read.
 template <class Options>
 void describe_json_lines(SettingTable<Options>& t) {
-  t.text("text-field", &Options::text_field, "NAME", "field of JSON lines with a text", {.text = true});
-  t.text("prompt-field", &Options::prompt_field, "NAME", "field of JSON lines with a prompt", {.text = true});
-  t.text("completion-field", &Options::completion_field, "NAME", "field of JSON lines with what follows the prompt",
-         {.text = true});
-  t.text("messages-field", &Options::messages_field, "NAME", "field of JSON lines with a conversation", {.text = true});
+  describe_field(t, "text-field", &JsonFields::text_field, "field of JSON lines with a text");
+  describe_field(t, "prompt-field", &JsonFields::prompt_field, "field of JSON lines with a prompt");
+  describe_field(t, "completion-field", &JsonFields::completion_field,
+                 "field of JSON lines with what follows the prompt");
+  describe_field(t, "messages-field", &JsonFields::messages_field, "field of JSON lines with a conversation");
   t.choice("loss", kLearnedParts, &Options::learn, "tokens of prompts and completions that count", {.text = true});
   const auto set = [](Options& o, const std::string& text) { o.chat = &find_chat_template(text); };
   const auto value = [](const Options& o) { return o.chat ? toml(std::string(o.chat->name)) : ""; };
@@ -106,6 +115,9 @@ void describe_tokenizer(SettingTable<Options>& t) {
     vocabulary_of_bpe(text);  // refuses numbers that it cannot be
     o.tokenizer = text;
   };
+  // An open tokenizer is written as it is for text. Before a run writes it, tokenizer_of() decides it.
+  s.value = [](const Options& o) { return toml(o.tokenizer.empty() ? std::string("byte") : o.tokenizer); };
+  s.shown = Options().tokenizer.empty() ? "byte" : Options().tokenizer;
 }
 
 template <class Options>

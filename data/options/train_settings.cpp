@@ -31,6 +31,8 @@ const TrainNeed kValidates = {
     [](const TrainOptions& o) { return eval_every(o) > 0 && (!o.val_data.empty() || o.val_fraction > 0); }, nullptr,
     "without validations"};
 const TrainNeed kSplits = {[](const TrainOptions& o) { return o.val_data.empty(); }, nullptr, "with {val-data}"};
+const TrainNeed kHoldsOut = {[](const TrainOptions& o) { return o.val_fraction > 0; }, nullptr,
+                             "with {val-fraction=}"};
 const TrainNeed kStream = {[](const TrainOptions& o) { return !o.begin_contexts(); }, nullptr, "with {packing=}"};
 const TrainNeed kPairs = {[](const TrainOptions& o) { return o.config.objective == Objective::pairs; }, nullptr,
                           "with {objective=}"};
@@ -46,6 +48,7 @@ bool decays(const TensorSpec& spec) { return spec.decay; }
 bool decays_norms(const TrainOptions& o) {
   return o.optimizer_options.norm_decay > 0 || o.output_norm_decay.value_or(0) > 0;
 }
+bool decays_any(const TrainOptions& o) { return o.optimizer_options.weight_decay > 0 || decays_norms(o); }
 bool is_gain_of_norm(const TensorSpec& spec) { return spec.role == Role::norm_gain; }
 bool is_gain_of_output_norm(const TensorSpec& spec) { return is_gain_of_norm(spec) && is_output_norm(spec.group()); }
 
@@ -137,9 +140,9 @@ void describe_data(TrainTable& t) {
   describe_json_lines(t);
   describe_pairs(t, {kPairs});
   t.number("val-fraction", &TrainOptions::val_fraction, 0, .9, "fraction of the text held out for validation",
-           {.text = true});
-  t.choice("val-split", kValSplits, &TrainOptions::val_split, "validation text, at the end or in spread blocks",
            {.text = true}, {kSplits});
+  t.choice("val-split", kValSplits, &TrainOptions::val_split, "validation text, at the end or in spread blocks",
+           {.text = true}, {kSplits, kHoldsOut});
   t.list("val-data", &TrainOptions::val_data, "FILE...", "validation files, instead of a fraction of --data",
          {.text = true, .input = true, .may_change = true});
   t.number("data-limit", &TrainOptions::data_limit, 0, kLargest, "train on the first N tokens only (0: all)",
@@ -255,7 +258,8 @@ void describe_optimizer(TrainTable& t) {
            "the same of norms whose output no matrix reads (default: norm-decay)", {},
            {{nullptr, is_gain_of_output_norm, "with {placement=}"}, trains(is_gain_of_output_norm)});
   t.flag("cautious-decay", by(&OptimizerOptions::cautious_decay),
-         "decay only weights that the step moves toward zero", {}, {trains(decays, decays_norms)});
+         "decay only weights that the step moves toward zero", {},
+         {{decays_any, nullptr, "with {weight-decay=}"}, trains(decays, decays_norms)});
   t.number("beta1", by(&OptimizerOptions::beta1), 0, .999999,
            "beta1 of " + optimizers_where([](const RunOptimizer& row) { return row.reads(&Optimizer::betas); }), {},
            {betas});

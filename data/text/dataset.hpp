@@ -26,8 +26,9 @@ struct Dataset {
   Tokenizer tokenizer;
   Tokens tokens;
   size_t bytes = 0;                  // size of the whole text, or of its token files
-  size_t words = 0;                  // of the text for training, split at white space; 0 for token files
+  size_t words = 0;                  // of the text for training, split at white space; 0: token files, or --data-limit
   size_t train = 0;                  // tokens for training, the first ones in a stream; the rest is for validation
+  size_t left_out = 0;               // tokens between these parts, which --data-limit leaves out
   double val_bytes = 0;              // bytes of text that the validation targets stand for; a separator counts as none
   double unigram_nats = NAN;         // cross-entropy of the training part's token frequencies on the validation part
   Rows rows;                         // for training, each once per epoch; empty: windows anywhere in the stream
@@ -49,6 +50,7 @@ struct Dataset {
   bool hides() const { return masking.on() || spans.on(); }  // a model reads most of the text, and predicts the rest
   int window_length(int T) const { return spans.on() ? spans.longest(T) : T; }  // of text, for a row of T tokens
   size_t val_targets() const { return val.targets(); }
+  size_t val_tokens() const { return tokens.size() - train - left_out; }  // of a stream
   size_t targets_among(size_t begin, size_t end) const;  // how many tokens [begin, end) count as targets, or are masked
   double uniform_nats() const;  // log of the number of tokens that can occur
   double bits_per_byte(double nats_per_token) const;  // NAN if the tokenizer does not know the text of its tokens

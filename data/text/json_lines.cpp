@@ -12,10 +12,15 @@ namespace {
 
 [[noreturn]] void fail(const std::string& why) { throw std::runtime_error(why); }
 
+bool has(const json& object, const std::string& name) {
+  const auto found = object.find(name);
+  return found != object.end() && !found->is_null();
+}
+
 // Returns the text of a field, or null if there is none.
 const std::string* field_of(const json& object, const std::string& name) {
+  if (!has(object, name)) return nullptr;
   const auto found = object.find(name);
-  if (found == object.end()) return nullptr;
   if (!found->is_string()) fail("\"" + one_line(name) + "\" is not a text");
   return found->get_ptr<const std::string*>();
 }
@@ -53,24 +58,75 @@ struct LineParts {
   bool is_chat = false, has_prompt = false;
 };
 
-LineParts parts_of(const json& object, const JsonFields& o) {
-  if (const auto found = object.find(o.messages_field); found != object.end()) {
-    const ChatTemplate& usual = o.usual_chat ? *o.usual_chat : usual_chat_template(nullptr);
-    return {parts_of(turns_of(*found, o.messages_field), o.chat ? *o.chat : usual), true, false};
+LineParts conversation_of(const json& object, const JsonFields& o) {
+  const ChatTemplate& usual = o.usual_chat ? *o.usual_chat : usual_chat_template(nullptr);
+  const std::string& field = o.messages_field.name();
+  return {parts_of(turns_of(object.at(field), field), o.chat ? *o.chat : usual), true, false};
+}
+
+LineParts text_of(const json& object, const JsonFields& o) {
+  return {{{.text = *field_of(object, o.text_field.name()), .counts = true}}};
+}
+
+LineParts answer_of(const json& object, const JsonFields& o) {
+  const std::string &prompt = *field_of(object, o.prompt_field.name()),
+                    &completion = *field_of(object, o.completion_field.name());
+  if (o.chat) return {parts_of({{"user", prompt}, {"assistant", completion}}, *o.chat), true, true};
+  return {{{.text = prompt}, {.text = completion, .counts = true}}, false, true};
+}
+
+// What a line can be: all of these fields say so. The first one stands for it in messages.
+struct Form {
+  struct Field {
+    FieldName JsonFields::*name;
+    const char* option;
+  };
+  std::vector<Field> fields;
+  LineParts (*read)(const json&, const JsonFields&);
+
+  bool fits(const json& object, const JsonFields& o) const {
+    return std::ranges::all_of(fields, [&](const Field& field) { return has(object, (o.*field.name).name()); });
   }
-  if (const std::string* text = field_of(object, o.text_field)) return {{{.text = *text, .counts = true}}};
-  const std::string *prompt = field_of(object, o.prompt_field), *completion = field_of(object, o.completion_field);
-  if (prompt && completion && o.chat)
-    return {parts_of({{"user", *prompt}, {"assistant", *completion}}, *o.chat), true, true};
-  if (prompt && completion) return {{{.text = *prompt}, {.text = *completion, .counts = true}}, false, true};
-  if (prompt) fail("there is no \"" + o.completion_field + "\": name it with --completion-field");
-  if (completion) fail("there is no \"" + o.prompt_field + "\": name it with --prompt-field");
+  bool is_named(const JsonFields& o) const {
+    return std::ranges::any_of(fields, [&](const Field& field) { return !(o.*field.name).given.empty(); });
+  }
+  std::string name(const JsonFields& o) const { return "\"" + (o.*fields[0].name).name() + "\""; }
+  std::string option(const JsonFields& o) const {
+    return std::string(fields[0].option) + " " + (o.*fields[0].name).name();
+  }
+};
+
+const Form kForms[] = {
+    {{{&JsonFields::text_field, "--text-field"}}, text_of},
+    {{{&JsonFields::prompt_field, "--prompt-field"}, {&JsonFields::completion_field, "--completion-field"}}, answer_of},
+    {{{&JsonFields::messages_field, "--messages-field"}}, conversation_of}};
+
+// Returns what a line is, or null if it is nothing of this. Throws if it could be two, and the user names not just one.
+const Form* form_of_line(const json& object, const JsonFields& o) {
+  std::vector<const Form*> fitting, named;
+  for (const Form& form : kForms) {
+    if (!form.fits(object, o)) continue;
+    fitting.push_back(&form);
+    if (form.is_named(o)) named.push_back(&form);
+  }
+  if (named.size() == 1) return named[0];
+  if (fitting.size() > 1)
+    fail("it has " + fitting[0]->name(o) + " and " + fitting[1]->name(o) + ", and only one can be learned: name it " +
+         "with " + fitting[0]->option(o) + " or " + fitting[1]->option(o));
+  return fitting.empty() ? nullptr : fitting[0];
+}
+
+LineParts parts_of(const json& object, const JsonFields& o) {
+  if (const Form* form = form_of_line(object, o)) return form->read(object, o);
+  const std::string &prompt = o.prompt_field.name(), &completion = o.completion_field.name();
+  if (has(object, prompt)) fail("there is no \"" + completion + "\": name it with --completion-field");
+  if (has(object, completion)) fail("there is no \"" + prompt + "\": name it with --prompt-field");
   if (object.contains(o.source_field) && object.contains(o.target_field))
     fail("it is a pair of \"" + o.source_field + "\" and \"" + o.target_field +
          "\": learn it with --objective pairs, or with --prompt-field " + o.source_field + " --completion-field " +
          o.target_field);
-  fail("there is no \"" + o.text_field + "\", no \"" + o.messages_field + "\", and no \"" + o.prompt_field +
-       "\" with a \"" + o.completion_field + "\": name the fields with --text-field, --messages-field, or " +
+  fail("there is no \"" + o.text_field.name() + "\", no \"" + o.messages_field.name() + "\", and no \"" + prompt +
+       "\" with a \"" + completion + "\": name the fields with --text-field, --messages-field, or " +
        "--prompt-field and --completion-field");
 }
 
@@ -89,6 +145,7 @@ bool is_json_lines_name(std::string_view path) { return path.ends_with(".jsonl")
 
 bool is_json_lines(std::string_view text) {
   for (int i = 0; i < 2; ++i) {
+    text.remove_prefix(std::min(text.size(), text.find_first_not_of(" \t\r\n")));
     const size_t end = text.find('\n');
     if (!text.starts_with('{') || end == text.npos) return false;
     try {

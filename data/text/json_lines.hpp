@@ -5,7 +5,8 @@
 //   {"prompt": "...", "completion": "..."}   two parts, of which the completion alone is learned
 //   {"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}, ...]}
 //                                            a conversation, of which the assistant's part alone is learned
-// JsonFields names other fields. All other fields are ignored.
+// JsonFields names other fields. All other fields are ignored, and so are those that are null. A line that could be two
+// of these is refused, unless the user names the fields of one.
 
 #include <cstddef>
 #include <string>
@@ -17,9 +18,15 @@
 // Which parts of prompts and completions, or of conversations, are learned.
 enum class LearnedPart { completion, all };
 
+// The name of a field: the usual one, unless the user names another, or the same.
+struct FieldName {
+  std::string usual, given = {};
+
+  const std::string& name() const { return given.empty() ? usual : given; }
+};
+
 struct JsonFields {
-  std::string text_field = "text", prompt_field = "prompt", completion_field = "completion";
-  std::string messages_field = "messages";
+  FieldName text_field{"text"}, prompt_field{"prompt"}, completion_field{"completion"}, messages_field{"messages"};
   std::string source_field = "source", target_field = "target";
   bool reads_pairs = false;  // each line of a file is a pair (pairs.hpp)
   LearnedPart learn = LearnedPart::completion;
@@ -40,7 +47,7 @@ struct TextSpan {
 // True for the names NAME.jsonl and NAME.ndjson.
 bool is_json_lines_name(std::string_view path);
 
-// True if the first two lines are JSON objects.
+// True if the first two lines that are not blank are JSON objects.
 bool is_json_lines(std::string_view text);
 
 // How the parts of a document are read.
@@ -62,6 +69,7 @@ struct JsonLines {
 };
 
 // Appends the texts of JSON lines to `text`, and returns where they are. Skips blank lines. Throws std::runtime_error
-// that names the line ("q.jsonl, line 7: ...") if it is not a JSON object, lacks a field, or has no text to learn.
+// that names the line ("q.jsonl, line 7: ...") if it is not a JSON object, lacks a field, could be read in two ways, or
+// has no text to learn.
 JsonLines append_json_lines(std::string& text, std::string_view json, const std::string& name,
                             const JsonFields& fields);

@@ -21,6 +21,7 @@
 #include "layers/kernels/random.hpp"
 #include "pairs.hpp"
 #include "token_files.hpp"
+#include "unread_options.hpp"
 
 namespace fs = std::filesystem;
 
@@ -37,13 +38,18 @@ struct Source {
   Names token_files;
 
   bool empty() const { return text.files.empty() && token_files.empty(); }
-  std::string name() const { return token_files.empty() ? text.name : one_line(token_files[0]); }
+  // "all/train_000000.bin and 3 more files"
+  std::string name() const {
+    if (token_files.empty()) return text.name;
+    const auto more = static_cast<double>(token_files.size() - 1);
+    return one_line(token_files[0]) + (more > 0 ? " and " + counted(more, "more file") : "");
+  }
 };
 
 // True if JSON lines are read as targets that follow from their sources.
 bool translates(const JsonFields& fields) {
   if (fields.reads_pairs) return fields.source_field == "source" && fields.target_field == "target";
-  return fields.prompt_field == "source" && fields.completion_field == "target" &&
+  return fields.prompt_field.name() == "source" && fields.completion_field.name() == "target" &&
          fields.learn == LearnedPart::completion;
 }
 
@@ -65,13 +71,18 @@ Source read_source(const Names& paths, const TextFiles& filter, const Names& hel
   return source;
 }
 
-// Returns the tokenizer file for token files: the named one, or else the file next to them, or "".
-std::string tokenizer_file_of(const std::string& path, const std::string& tokenizer) {
-  if (names_file(tokenizer)) return tokenizer;
+// Returns the tokenizer file in a folder, or next to a file, or "".
+std::string tokenizer_file_beside(const std::string& path) {
   const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
   for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.bin"})
-    if (tokenizer == "byte" && fs::exists(folder / name)) return (folder / name).string();
+    if (fs::exists(folder / name)) return (folder / name).string();
   return "";
+}
+
+// Returns the tokenizer file for token files: the named one, or if none is named, the file next to them, or "".
+std::string tokenizer_file_of(const std::string& path, const std::string& tokenizer) {
+  if (names_file(tokenizer)) return tokenizer;
+  return tokenizer.empty() ? tokenizer_file_beside(path) : "";
 }
 
 // Returns the token files for training and for validation.
@@ -139,11 +150,42 @@ Tokenizer alphabet_of(const Text& text, const Text& validation) {
   return Tokenizer::characters(std::vector<uint32_t>(known.begin(), known.end()));
 }
 
-Tokenizer tokenizer_of_tokens(const std::string& file, const std::string& name) {
-  const std::string found = tokenizer_file_of(file, name);
-  if (!found.empty()) return read_tokenizer(found);
+// Returns the path of the tokenizer file for a token file.
+std::string require_tokenizer_file(const std::string& file, const std::string& name) {
+  const std::string found = tokenizer_file_of(file, name), beside = tokenizer_file_beside(file);
+  if (!found.empty()) return found;
+  if (!beside.empty())
+    throw std::runtime_error(file + " holds tokens of " + beside + ", and not of --tokenizer " + name +
+                             ": leave --tokenizer out");
   throw std::runtime_error(file + " holds tokens: name their tokenizer with --tokenizer FILE, or put its "
                                   "tokenizer.json next to them");
+}
+
+// A tokenizer, and the file it was read from, or "" if it came with a model.
+struct Known {
+  const Tokenizer& tokenizer;
+  std::string file;
+
+  std::string name() const { return file.empty() ? "the model's tokenizer" : file; }
+};
+
+// Throws if the tokenizer file next to the token files has other tokens. Token files without one are believed.
+void require_same_tokens(Dataset& data, const Source& source, const Known& known) {
+  std::set<std::string> seen = {known.file, ""};
+  for (const std::string& file : source.token_files) {
+    const std::string beside = tokenizer_file_beside(file);
+    if (known.tokenizer.unread() || !seen.insert(beside).second) continue;
+    int differs = -1;
+    try {
+      differs = first_other_token(known.tokenizer, read_tokenizer(beside));
+    } catch (const std::runtime_error& error) {
+      data.notes.push_back("the tokens of " + one_line(file) + " are read as those of " + one_line(known.name()) +
+                           ": " + one_line(error.what()));
+    }
+    if (differs >= 0)
+      throw std::runtime_error(file + " holds tokens of " + beside + ", which differs from " + known.name() +
+                               " at token " + std::to_string(differs) + ": tokenize its text with " + known.name());
+  }
 }
 
 // Makes the tokenizer that the options name. Its last tokens are these special tokens. Trains a byte-pair encoding on
@@ -152,7 +194,7 @@ Tokenizer new_tokenizer(const TextOptions& options, const Source& source, const 
                         const Names& special) {
   const std::string& name = options.tokenizer;
   const Text& text = source.text;
-  if (name == "byte") return Tokenizer::bytes().with_special(special);
+  if (name == "byte" || name.empty()) return Tokenizer::bytes().with_special(special);
   if (name == "char") return alphabet_of(text, validation.text).with_special(special);
   const int vocabulary = vocabulary_of_bpe(name);
   if (special.empty()) return train_tokenizer(text.bytes, vocabulary);
@@ -200,17 +242,16 @@ void append_text(Dataset& data, Text& text, Unknown unknown, size_t& count) {
   data.tokens.append(encoded<T>(data.tokenizer, text.bytes, unknown, count));
 }
 
-void append_token_files(Dataset& data, const Source& source) {
+// Reads the masks of the files, unless all tokens count.
+void append_token_files(Dataset& data, const Source& source, bool all_count) {
   for (const std::string& file : source.token_files) {
-    const TokenFileHash hash = append_token_file(data.tokens, file, &data.counted);
+    const TokenFileHash hash = append_token_file(data.tokens, file, all_count ? nullptr : &data.counted);
     data.fingerprint = rng::key({data.fingerprint, hash.sampled});
     data.token_files.push_back(hash.whole);
     data.bytes += fs::file_size(file);
   }
   if (data.counted.size() > 0 && data.counted.size() < data.tokens.size())
     data.counted.append(std::vector<uint8_t>(data.tokens.size() - data.counted.size(), 1));
-  if (source.token_files.size() > 1)
-    data.name += " and " + counted(static_cast<double>(source.token_files.size() - 1), "more file");
 }
 
 // Finds the documents in tokens [begin, end), each of which begins with data.around.first.
@@ -254,7 +295,7 @@ std::vector<Document> append(Dataset& data, Source& source, const TextFiles& fil
   size_t unknown = 0;
   std::vector<Stretch> stretches;
   if (!source.token_files.empty()) {
-    append_token_files(data, source);
+    append_token_files(data, source, filter.learn == LearnedPart::all);
     if (data.packing != Packing::stream) stretches = documents_among(data, before, data.tokens.size());
   } else {
     data.tokenizer.require_text();
@@ -267,8 +308,7 @@ std::vector<Document> append(Dataset& data, Source& source, const TextFiles& fil
   }
   if (unknown > 0) {
     data.notes.push_back(counted(static_cast<double>(unknown), "character") + " of " + text.name +
-                         " not in the model's vocabulary: " +
-                         (filter.unknown == Unknown::skip ? "skipped" : "replaced"));
+                         " not in the model's vocabulary: " + data.tokenizer.done_with(filter.unknown));
     source.nats.clear();  // these stories' -log P is no longer known
   }
   std::vector<Document> documents = source.pairs ? paired(stretches) : std::vector<Document>();
@@ -436,7 +476,7 @@ void require_stream(const Dataset& data, const std::string& name_of_validation, 
                  "training with a context of " + std::to_string(context), data.name,
                  "give more text, or lower --context or --val-fraction");
   if (validates)
-    require_tokens(data.tokens.size() - data.train, 2, "validation", name_of_validation,
+    require_tokens(data.val_tokens(), 2, "validation", name_of_validation,
                    "give more text or raise --val-fraction");
 }
 
@@ -455,6 +495,23 @@ void require_same_chat(const TextOptions& options, const Text& validation) {
     throw std::runtime_error("there are conversations in --val-data only: name a --chat-template for the prompts, too");
 }
 
+// What the options are about, after reading.
+ReadText facts_of(const Dataset& data, const Source& source, const Source& validation, const Tokenizer* known) {
+  ReadText facts = {.tokenizer = data.tokenizer, .has_known_tokenizer = known != nullptr, .packing = data.packing};
+  for (const Source* part : {&source, &validation}) {
+    facts.has_token_files |= !part->token_files.empty();
+    facts.has_answers |= part->text.has_answers || have_masks(part->token_files);
+    for (const Text::File& file : part->text.files) (file.spans.empty() ? facts.has_plain : facts.has_lines) = true;
+  }
+  facts.has_val_token_files = !validation.token_files.empty();
+  return facts;
+}
+
+void note_unread(Dataset& data, const TextOptions& options, const ReadText& facts) {
+  const std::vector<std::string> lines = unread_options(options, facts);
+  data.notes.insert(data.notes.end(), lines.begin(), lines.end());
+}
+
 // What the text is split into: documents, or stretches of a stream for validation.
 struct Parts {
   DocumentSplit documents;
@@ -470,7 +527,9 @@ Parts append_parts(Dataset& data, Source& source, Source& validation, const Text
     return {{std::move(documents), std::move(more)}, {{data.train, end_of_stream(data, validation)}}};
   }
   if (data.packing == Packing::stream) return {{}, split_stream(data, options, context)};
-  return {split_documents(documents, options), {}};
+  DocumentSplit split = split_documents(documents, options);
+  if (const std::string note = note_of_share(split, options); !note.empty()) data.notes.push_back(note);
+  return {std::move(split), {}};
 }
 
 }  // namespace
@@ -492,30 +551,35 @@ Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int c
   data.name = source.name();
   data.has_sources = source.pairs;
   data.chat = source.token_files.empty() ? source.text.chat : options.chat;
-  if (!tokenizer && !from_file && !source.token_files.empty())
-    from_file = tokenizer_of_tokens(source.token_files[0], options.tokenizer);
+  std::string file = from_file ? given.tokenizer : "";
+  if (!tokenizer && !from_file && !source.token_files.empty()) {
+    file = require_tokenizer_file(source.token_files[0], options.tokenizer);
+    from_file = read_tokenizer(file);
+  }
   const Tokenizer* known = tokenizer ? tokenizer : pointer_to(from_file);
+  for (const Source* part : {&source, &validation})
+    if (known) require_same_tokens(data, *part, {*known, file});
   decide_documents(data, options, source, known);
-  data.words = count_words(source);
+  if (options.data_limit == 0) data.words = count_words(source);
   if (separate) find_documents(validation, data.documents);
   choose_tokenizer(data, options, known, source, validation, context);
+  note_unread(data, given, facts_of(data, source, validation, known));
   Parts parts = append_parts(data, source, validation, options, context);
   require_all_counted(data, "use --packing documents, or --loss all");
   std::future<uint64_t> hash;  // a sequential hash, computed while other threads count
   if (source.token_files.empty()) hash = begin_fingerprint(data);
   const Source& of_validation = separate ? validation : source;
-  size_t left_out = 0;
   if (data.packing == Packing::stream) {
     require_stream(data, of_validation.name(), validates, context);
-    left_out = limit_stream(data, options, context);
+    data.left_out = limit_stream(data, options, context);
     set_stream_rows(data, validates ? parts.validation : std::vector<Stretch>(), options.sampling, context);
   } else {
-    left_out = limit_documents(parts.documents.train, options);
+    data.left_out = limit_documents(parts.documents.train, options);
     set_document_rows(data, parts.documents, !of_validation.nats.empty(), context);
     require_documents(data, validates);
   }
   if (hash.valid()) data.fingerprint = hash.get();
-  if (separate) data.fingerprint = rng::key({data.fingerprint, data.train + left_out});
+  if (separate) data.fingerprint = rng::key({data.fingerprint, data.train + data.left_out});
   for (const Source* part : {&source, &validation})  // they decide the floor
     if (!part->nats.empty())
       data.fingerprint = rng::key({data.fingerprint, hash_bytes(0, part->nats.data(), 8 * part->nats.size())});
@@ -525,7 +589,8 @@ Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int c
 
 std::string tokenizer_of(const TextOptions& options) {
   const std::string file = tokenizer_file_of(options.data.at(0), options.tokenizer);
-  return file.empty() || find_token_files(options.data, true).empty() ? options.tokenizer : file;
+  if (!file.empty() && !find_token_files(options.data, true).empty()) return file;
+  return options.tokenizer.empty() ? "byte" : options.tokenizer;
 }
 
 Dataset load_for_evaluation(const TextFiles& given, const Tokenizer& tokenizer, int context,
@@ -537,10 +602,14 @@ Dataset load_for_evaluation(const TextFiles& given, const Tokenizer& tokenizer, 
   data.has_sources = source.pairs;
   data.chat = source.text.chat;
   if (data.chat) require_tokens(*data.chat, tokenizer);
+  require_same_tokens(data, source, {tokenizer, ""});
   decide_documents(data, how, source, &tokenizer);
   data.tokenizer = tokenizer.finding_special(files.finds_special);
   set_hidden(data, how, context);
   set_separator(data, how.separator);
+  TextOptions options;  // the others are the model's
+  static_cast<TextFiles&>(options) = given;
+  note_unread(data, options, facts_of(data, source, {}, &tokenizer));
   const std::vector<Document> documents = append(data, source, files);
   require_all_counted(data, "the model has learned a stream of text; --loss all counts them, too");
   if (data.packing == Packing::stream) {

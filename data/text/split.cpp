@@ -153,6 +153,14 @@ DocumentSplit split_documents(const std::vector<Document>& documents, const Spli
   return split;
 }
 
+std::string note_of_share(const DocumentSplit& split, const SplitOptions& options) {
+  const auto val = static_cast<double>(total_size(split.val));
+  const double share = val / (val + static_cast<double>(total_size(split.train)));
+  if (val == 0 || share <= 2 * options.val_fraction) return "";
+  return format("validation has %.0f%% of the tokens", 100 * share) +
+         format(" instead of %g%%, because documents stay whole", 100 * options.val_fraction);
+}
+
 void set_document_rows(Dataset& data, DocumentSplit split, bool nats_known, int context) {
   size_t cut = 0, cut_to_validate = 0;
   const std::string longer = " longer than the context of " + std::to_string(context);

@@ -58,6 +58,9 @@ struct DocumentSplit {
 // Takes whole documents for validation: the last ones, or with "spread" the last ones of up to 100 equal stretches.
 DocumentSplit split_documents(const std::vector<Document>& documents, const SplitOptions& options);
 
+// Returns a note if validation has more than twice its share of the tokens, because a document is long; else "".
+std::string note_of_share(const DocumentSplit& split, const SplitOptions& options);
+
 // Sets data.train and the rows of documents, as data.packing says. Sets the floor if `nats_known`. Notes documents that
 // are longer than the context: they are cut, and pairs are left out.
 void set_document_rows(Dataset& data, DocumentSplit split, bool nats_known, int context);

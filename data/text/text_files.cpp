@@ -213,6 +213,7 @@ bool looks_like_tokens(const std::string& path, std::string_view look) {
 
 // True if the text begins with "[ {", as most document exports do.
 bool is_json_list(std::string_view text) {
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of(" \t\r\n")));
   if (!text.starts_with('[')) return false;
   const size_t first = text.find_first_not_of(" \t\r\n", 1);
   return first != text.npos && text[first] == '{';
@@ -390,6 +391,7 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
     text.files.back().spans = std::move(read.spans);
   }
   set_chat(text, filter, of_all);
+  text.has_answers = of_all.prompts || of_all.messages;
   if (!held.empty()) text.notes.push_back(note_of_held_out(held));
   if (!repeated.empty()) text.notes.push_back(note_of_repeated(repeated));
   if (!own.empty()) text.notes.push_back("left out the output of train_gpt: " + list(own));

@@ -25,6 +25,7 @@ struct Text {
   std::string bytes;               // all files, one after the other
   std::string name;                // shown to the user, without control characters
   std::vector<File> files;
+  bool has_answers = false;        // prompts or conversations, whose answers alone are learned
   const ChatTemplate* chat = nullptr;  // of its conversations, if it has any
   std::vector<std::string> notes;  // shown to the user, one line each: what was skipped or changed
 

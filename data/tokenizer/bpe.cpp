@@ -133,13 +133,17 @@ bool Bpe::fall_back(std::string_view character, std::vector<uint32_t>& tokens) c
 // Does with a character or a byte without a token what `unknown` says. Returns 1.
 size_t Bpe::add_unknown(std::string_view character, Unknown unknown, std::vector<uint32_t>& tokens) const {
   if (unknown == Unknown::error) throw NoSymbol{std::string(character)};
-  if (unknown == Unknown::replace && character != "?") {
-    const bool known = symbol_of(kReplacement) != kAbsent && !reads_bytes();
-    const uint32_t mark = symbol_of(known ? kReplacement : "?");
-    if (mark != kAbsent) tokens.push_back(mark);
-  }
+  const uint32_t mark = replacement();
+  if (unknown == Unknown::replace && character != "?" && mark != kAbsent) tokens.push_back(mark);
   return 1;
 }
+
+uint32_t Bpe::replacement() const {
+  const bool known = symbol_of(kReplacement) != kAbsent && !reads_bytes();
+  return symbol_of(known ? kReplacement : "?");
+}
+
+bool Bpe::has_replacement() const { return replacement() != kAbsent; }
 
 // Appends the symbols that the word starts as. Returns how many characters have no token. As in `tokenizers`, the
 // unknown token waits for the next character that has a token of its own, even if a fallback comes before that.

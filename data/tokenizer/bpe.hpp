@@ -76,6 +76,7 @@ class Bpe {
                                bool special = false) const;
   // As Tokenizer::cut().
   std::vector<std::string_view> cut(std::string_view text, size_t bytes) const;
+  bool has_replacement() const;  // for characters without a token
   uint32_t token_of_byte(uint32_t byte) const { return token_of_byte_[byte]; }  // kAbsent if it has none
   const std::string& bytes_of(uint32_t token) const { return tables_.tokens[token]; }
   // True if the model reads characters, and puts a space before a text, which decoding leaves out.
@@ -92,6 +93,7 @@ class Bpe {
   void encode_part(const Part& part, Words& words, std::vector<uint32_t>& tokens) const;
   uint32_t symbol_of(std::string_view character) const;
   bool fall_back(std::string_view character, std::vector<uint32_t>& tokens) const;
+  uint32_t replacement() const;  // of a character without a token; kAbsent: none
   size_t add_unknown(std::string_view character, Unknown unknown, std::vector<uint32_t>& tokens) const;
   size_t add_symbols(std::string_view word, Unknown unknown, std::vector<uint32_t>& tokens) const;
   size_t add_parts(std::string_view word, bool special, Unknown unknown, std::vector<uint32_t>& tokens) const;

@@ -205,5 +205,5 @@ int vocabulary_of_bpe(const std::string& name) {
 }
 
 bool names_file(const std::string& tokenizer) {
-  return tokenizer != "byte" && tokenizer != "char" && vocabulary_of_bpe(tokenizer) == 0;
+  return !tokenizer.empty() && tokenizer != "byte" && tokenizer != "char" && vocabulary_of_bpe(tokenizer) == 0;
 }

@@ -24,5 +24,5 @@ std::string name_of_kind(Tokenizer::Kind kind);
 // 4096 for "bpe:4096"; 0 for other names. Throws std::invalid_argument if the number is missing or out of range.
 int vocabulary_of_bpe(const std::string& name);
 
-// True unless it is byte, char or bpe:N.
+// True unless it is byte, char, bpe:N or "".
 bool names_file(const std::string& tokenizer);

@@ -144,8 +144,7 @@ std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, 
   }
   std::vector<uint32_t> tokens(text.size());
   uint32_t* next = tokens.data();
-  const int mark = token_of(0xfffd) >= 0 ? token_of(0xfffd) : token_of('?');
-  const int instead = unknown == Unknown::replace ? mark : -1;
+  const int instead = unknown == Unknown::replace ? replacement() : -1;
   for_each_code_point(text, [&](uint32_t point, size_t at) {
     int token = token_of_character(point);
     if (token < 0) {
@@ -157,6 +156,14 @@ std::vector<uint32_t> Tokenizer::encode(std::string_view text, Unknown unknown, 
   });
   tokens.resize(static_cast<size_t>(next - tokens.data()));
   return tokens;
+}
+
+int Tokenizer::replacement() const { return token_of(0xfffd) >= 0 ? token_of(0xfffd) : token_of('?'); }
+
+std::string Tokenizer::done_with(Unknown unknown) const {
+  if (unknown == Unknown::skip) return "skipped";
+  const bool replaces = bpe_ ? bpe_->has_replacement() : replacement() >= 0;
+  return replaces ? "replaced" : "skipped, because the replacements U+FFFD and '?' are not in it either";
 }
 
 std::vector<std::string_view> Tokenizer::cut(std::string_view text, size_t bytes) const {
@@ -330,4 +337,30 @@ std::string Tokenizer::decode(const std::vector<uint32_t>& tokens) const {
   const int spaces = bpe_ && bpe_->tables().json ? bpe_->tables().json->stripped : 0;
   for (int i = 0; i < spaces && text.starts_with(' '); ++i) text.erase(0, 1);
   return text;
+}
+
+std::vector<std::string> Tokenizer::texts() const {
+  std::vector<std::string> texts(unread_ ? 0 : static_cast<size_t>(vocabulary()));
+  for (size_t token = 0; token < texts.size(); ++token) texts[token] = decode(static_cast<int>(token));
+  if (bpe_)
+    for (const SpecialToken& special : bpe_->tables().special) texts[special.token] = special.name;
+  for (size_t token = 0; pieces_ && token < pieces_->tables().pieces.size(); ++token) {
+    const Piece& piece = pieces_->tables().pieces[token];
+    if (piece.type == PieceType::control || piece.type == PieceType::unknown) texts[token] = piece.text;
+  }
+  return texts;
+}
+
+int first_other_token(const Tokenizer& a, const Tokenizer& b) {
+  if (a.unread() || b.unread()) return -1;
+  const std::vector<std::string> in_a = a.texts(), in_b = b.texts();
+  const auto [differs, there] = std::ranges::mismatch(in_a, in_b);
+  const bool ends = differs == in_a.end() || there == in_b.end();
+  const int at = static_cast<int>(differs - in_a.begin());
+  if (!ends) return at;
+  const std::vector<std::string>& more = in_a.size() > in_b.size() ? in_a : in_b;
+  const std::vector<std::string> special = (in_a.size() > in_b.size() ? a : b).special_names();
+  const auto is_special = [&](const std::string& text) { return std::ranges::find(special, text) != special.end(); };
+  const auto other = std::find_if_not(more.begin() + at, more.end(), is_special);
+  return other == more.end() ? -1 : static_cast<int>(other - more.begin());
 }

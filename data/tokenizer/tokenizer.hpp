@@ -63,12 +63,16 @@ class Tokenizer {
   // Throws NoToken for bytes that are not UTF-8. `unknown` says what to do with characters without a token; their
   // number is added to `count`.
   std::vector<uint32_t> encode(std::string_view text, Unknown unknown = Unknown::error, size_t* count = nullptr) const;
+  // "skipped" or "replaced": what encode() does with characters without a token, and why not as `unknown` says.
+  std::string done_with(Unknown unknown) const;
   // Cuts a text into pieces of about `bytes` bytes. Encoding the pieces one by one gives the tokens of the whole text.
   std::vector<std::string_view> cut(std::string_view text, size_t bytes) const;
   // Returns the bytes of one token; "" for numbers beyond the vocabulary.
   std::string decode(int token) const;
   // Returns the text that these tokens encode.
   std::string decode(const std::vector<uint32_t>& tokens) const;
+  // Returns the bytes of each token, or its name if it is special; empty for an unread tokenizer.
+  std::vector<std::string> texts() const;
   bool prefixes_space() const;  // a text begins with a space of its own, which decode() leaves out
   int newline() const { return token_of('\n'); }  // -1 if there is none
   // The special tokens that begin and end a text, from the tokenizer's file, or -1. encode() adds neither.
@@ -99,6 +103,7 @@ class Tokenizer {
   Tokenizer with_json(const std::string& text) const;
   int without_special() const;  // the number of tokens before those that are added
   int token_of(uint32_t code_point) const;
+  int replacement() const;  // of a character without a token; char only; -1: none
   int token_of_character(uint32_t point) const { return point < token_of_.size() ? token_of_[point] : -1; }
 
   Kind kind_ = Kind::byte;
@@ -111,3 +116,7 @@ class Tokenizer {
   std::shared_ptr<const Pieces> pieces_;
   std::shared_ptr<const Unread> unread_;
 };
+
+// Returns the first token that means something else in the other tokenizer, or -1. One of the two may have more special
+// tokens at its end. An unread tokenizer differs from none.
+int first_other_token(const Tokenizer& a, const Tokenizer& b);

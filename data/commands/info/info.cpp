@@ -85,7 +85,7 @@ void print_plan(const TrainOptions& o, const TrainOptions& given, const Dataset&
   declare_model(layout, o.config);
   const bool stream = data.packing == Packing::stream;
   const auto train = static_cast<double>(stream ? data.train : data.rows.targets());
-  const auto val = static_cast<double>(stream ? data.tokens.size() - data.train : data.val_targets());
+  const auto val = static_cast<double>(stream ? data.val_tokens() : data.val_targets());
   const std::string words = data.words > 0 ? ", " + format_short(static_cast<double>(data.words)) + " words" : "";
   std::printf("data     %s: %s, %s tokens to train on, %s to validate, vocabulary %d%s\n", data.name.c_str(),
               format_bytes(data.bytes).c_str(), format_short(train).c_str(), format_short(val).c_str(),
