@@ -5,14 +5,7 @@
 #include <vector>
 
 #include "dataset.hpp"
-#include "split.hpp"
-#include "text_files.hpp"
-
-// Which text to read, and how to split and draw it.
-struct TextOptions : TextFiles, SplitOptions, DocumentOptions {
-  std::vector<std::string> val_data;  // the validation text; if empty, a part of `data`
-  std::string tokenizer;              // byte, char, bpe:VOCABULARY or a tokenizer file; "": open
-};
+#include "text_options.hpp"
 
 // Reads and splits the text, and sets Dataset::documents and packing where options are open: a generated corpus with
 // its .nats file has a document per line, any other text one per file, in a stream. If there are several documents, a

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "load_dataset.hpp"
+#include "text_options.hpp"
 
 // What was read: files for training and for validation.
 struct ReadText {
