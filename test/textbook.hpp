@@ -101,11 +101,13 @@ inline std::vector<std::pair<std::string, textbook::Scoring>> scorings(size_t H,
 
 // The allowed error of a fast model's gradients against the textbook's: 4.5e-6 measured; 6.7e-6 with BatchNorm, which
 // amplifies rounding errors; 1.3e-5 with a learned read at the end of streams; 1.3e-5 with hyper-connections, whose
-// scales are two numbers that all tokens, streams and channels add to; 2.8e-5 with an encoder and norms of q, k and v.
-// That is the function, not its code: rounding the weights (each by a random 2^-25 of itself) changes this gradient by
-// up to 2.3e-5 in double precision, too.
+// scales are two numbers that all tokens, streams and channels add to; 2.8e-5 with an encoder and norms of q, k and v;
+// 4.1e-5 with both hyper-connections and an encoder, on a Zen 3, in a gradient that has 1.5 % of the length of all.
+// That is the function more than its code: rounding the weights alone (each by a random 2^-25 of itself) changes these
+// two by up to 2.3e-5 and 6e-6 in double precision, too.
 inline double model_tolerance(const Config& c) {
   const Placement& row = placement_row(c.placement);
+  if (row.streams == StreamRule::hyper && c.encoder_layers > 0) return 6e-5;
   if (row.streams == StreamRule::hyper || c.encoder_layers > 0) return 4e-5;
   return c.norm == NormKind::batchnorm || row.stream_end == StreamEnd::read ? 2e-5 : 1e-5;
 }
