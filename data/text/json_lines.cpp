@@ -75,7 +75,7 @@ LineParts answer_of(const json& object, const JsonFields& o) {
   return {{{.text = prompt}, {.text = completion, .counts = true}}, false, true};
 }
 
-// What a line can be: all of these fields say so. The first one stands for it in messages.
+// A kind of line: one that has all of these fields. Messages name the first.
 struct Form {
   struct Field {
     FieldName JsonFields::*name;

@@ -34,7 +34,8 @@ bool RunOptimizer::reads(bool Optimizer::*option) const {
 Optimizers RunOptimizer::rows_with(NumberType moments) const {
   if (moments == NumberType::fp32) return rows;
   if (rows_in_bf16.empty())
-    throw std::invalid_argument("--moments are AdamW's, and --optimizer " + std::string(name) + " has none of them");
+    throw std::invalid_argument("moments in bf16 are those of AdamW, which the optimizer " + std::string(name) +
+                                " does not use: keep them in fp32");
   return rows_in_bf16;
 }
 
