@@ -270,7 +270,7 @@ void run(const Command& command) {
 void run_command_line(Command& command, int argc, char** argv) {
   try {
     command = parse_command_line(argc, argv);
-    for (const std::string& notice : command.notices) std::fprintf(stderr, "note: %s\n", for_terminal(notice).c_str());
+    for (const std::string& notice : command.notices) std::fprintf(stderr, "NOTE: %s\n", for_terminal(notice).c_str());
     run(command);
   } catch (const CommandLineExit& exit) {
     std::printf("%s", exit.text.c_str());

@@ -114,6 +114,17 @@ TEST_CASE("a comparison takes ways to fine-tune one model as cells", "[compare][
   CHECK(f.run(words + " --resume").status == 0);
 }
 
+TEST_CASE("a comparison reads a folder of tokens with the tokenizer beside them", "[compare][program][inputs]") {
+  const Corpus f;
+  REQUIRE(f.run("tokenizer --data stories.txt --vocab 260 --out a.json").status == 0);
+  REQUIRE(f.run("tokenize stories.txt --tokenizer a.json --out tokens").status == 0);
+  const Outcome o = f.run("compare tokens" + kRuns + kGrid);
+  INFO(o.err);
+  CHECK(o.status == 0);
+  CHECK(count_lines(f.read("x/summary.csv")) == 3);
+  CHECK(f.run("compare --out x --resume").status == 0);
+}
+
 TEST_CASE("who joins a comparison reads what it began with", "[compare][program][inputs][locks]") {
   const Corpus f;
   f.write("a.txt", f.read("stories.txt").substr(0, 20000));

@@ -245,7 +245,7 @@ TEST_CASE("an encoder trains, resumes with the same bits, is measured, and fills
   const Outcome unread =
       f.run("sample whole --prompt [MASK] --count 3 --beams 2 --length 4 --stop x --raw --threads 1");
   for (const char* option : {"count", "beams", "length", "stop", "raw"})
-    CHECK(contains(unread.err, "note: --" + std::string(option) + " has no effect with a model of masked tokens\n"));
+    CHECK(contains(unread.err, "NOTE: --" + std::string(option) + " has no effect with a model of masked tokens\n"));
   CHECK_FALSE(contains(unread.err, "--threads"));
   CHECK_FALSE(contains(unread.err, "--prompt"));
   CHECK(contains(f.run("sample whole --prompt line").err, "write [MASK] in the place of a token"));

@@ -154,7 +154,7 @@ TEST_CASE("later files and the command line override earlier files", "[toml]") {
   const std::string line = "train stories.txt --config a.toml --config b.toml --batch_size 4 --dry-run --layers 1";
   const Outcome o = f.run(line);
   CHECK(o.status == 0);
-  CHECK(contains(o.err, "note: --batch-size is --batch here\n"));
+  CHECK(contains(o.err, "NOTE: --batch-size is --batch here\n"));
   CHECK(contains(o.out, "6 of "));
   CHECK(contains(f.run(line + " --for 1h --steps 3").err, "both say how long"));
 }

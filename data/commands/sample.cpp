@@ -330,7 +330,7 @@ void note_unread(const SampleOptions& options) {
   given.sample = options;
   for (const CommandSetting& s : settings_of(Command::Kind::sample))
     if (std::ranges::find(kRead, s.name) == std::end(kRead) && s.value(given) != s.value(plain))
-      std::fprintf(stderr, "note: --%s has no effect with a model of masked tokens\n", s.name.c_str());
+      std::fprintf(stderr, "NOTE: --%s has no effect with a model of masked tokens\n", s.name.c_str());
 }
 
 void fill_lines(const Session& session) {

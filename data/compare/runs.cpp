@@ -17,6 +17,7 @@
 #include "data/run/time_limit.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"
+#include "data/text/load_dataset.hpp"
 #include "scaling.hpp"
 
 namespace fs = std::filesystem;
@@ -71,12 +72,20 @@ std::string directory_name(const std::string& cell) {
   return name;
 }
 
-std::string first_difference(TrainOptions there, TrainOptions here, bool (*ignored)(const Setting&)) {
-  there = with_vocabulary(there);
-  here = with_vocabulary(here);
-  make_paths_absolute(there);
-  make_paths_absolute(here);
-  const auto found = differences(there, here, ignored);
+namespace {
+
+// The options as a run of them stores them.
+TrainOptions as_stored(TrainOptions o) {
+  o = with_vocabulary(std::move(o));
+  if (o.init_from.empty() && !o.data.empty()) o.tokenizer = tokenizer_of(o);
+  make_paths_absolute(o);
+  return o;
+}
+
+}  // namespace
+
+std::string first_difference(const TrainOptions& there, const TrainOptions& here, bool (*ignored)(const Setting&)) {
+  const auto found = differences(as_stored(there), as_stored(here), ignored);
   return found.empty() ? "" : found[0];
 }
 

@@ -20,7 +20,7 @@ int threads_of_run(const Comparison& comparison);
 std::string directory_name(const std::string& cell);
 
 // Returns the first option in which two runs differ and that is not `ignored`, with both values, or "".
-std::string first_difference(TrainOptions there, TrainOptions here, bool (*ignored)(const Setting&));
+std::string first_difference(const TrainOptions& there, const TrainOptions& here, bool (*ignored)(const Setting&));
 
 // Thrown if Comparison::trains is false and a run is not trained.
 struct RunsLeft {};
