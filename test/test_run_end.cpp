@@ -244,6 +244,15 @@ TEST_CASE("evaluate reports its progress and can be stopped", "[end]") {
   CHECK(std::isnan(evaluate(model, activations, data, 4, 3, [](int64_t done, int64_t) { return done < 2; })));
 }
 
+TEST_CASE("the documents of a sample have at most 600 tokens together", "[program][end]") {
+  const Corpus f;
+  const std::string words = " --layers 1 --heads 1 --channels 8 --context 1024 --batch 1 --steps 1 --threads 1";
+  REQUIRE(f.run("train --data stories.txt --eval-batches 1 --final-batches 1 --out r" + words).status == 0);
+  const std::string text = f.read("r/samples.txt");  // of bytes, which are tokens, and lines between documents
+  CHECK(text.size() > 600);
+  CHECK(text.size() <= 600 + std::string("==== step 1 ====\n\n\n\n").size());
+}
+
 TEST_CASE("on a terminal, the progress line is cleared before a sample is printed", "[program][end]") {
   const Corpus f;
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);

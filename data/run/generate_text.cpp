@@ -205,16 +205,3 @@ Generated generate_text(const Model& model, const Tokenizer& tokenizer, const st
                         const Generation& how, const std::function<void(const std::string&)>& write) {
   return generate_text(model, tokenizer, prompt_tokens(tokenizer, prompt, how), how, write);
 }
-
-std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,
-                      const DocumentTokens& around, uint64_t number, const Activations* activations) {
-  const Generation how{.length = length,
-                       .sampling = {.temperature = .8f, .seed = seed},
-                       .number = number,
-                       .around = around,
-                       .activations = activations,
-                       .within_context = true};
-  std::string text;
-  generate_text(model, tokenizer, "", how, [&](const std::string& piece) { text += piece; });
-  return text;
-}

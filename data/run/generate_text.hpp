@@ -61,9 +61,3 @@ void generate_texts(const Model& model, const Tokenizer& tokenizer, const std::s
                     int count, const Listener& listener);
 Generated generate_text(const Model& model, const Tokenizer& tokenizer, const std::string& prompt,
                         const Generation& how, const std::function<void(const std::string&)>& write);
-
-// Generates a sample without a prompt, at temperature 0.8, that ends when the context is full. See Generation for
-// `activations`.
-std::string sample_of(const Model& model, const Tokenizer& tokenizer, int length, uint64_t seed,
-                      const DocumentTokens& around = {}, uint64_t number = 0,
-                      const Activations* activations = nullptr);

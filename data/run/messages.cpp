@@ -178,19 +178,33 @@ std::vector<std::vector<int>> prompts_of(const Dataset& data, size_t most) {
   return prompts;
 }
 
+// Documents may be short, so a sample has several.
+constexpr int kTexts = 3;
+
+// Continues a prompt by at most `left` tokens, and takes those that it writes off `left`. Ctrl-C ends the text.
+std::string continued(const Trainer& t, const std::vector<int>& prompt, Generation how, int& left) {
+  how.length = left;
+  how.around = t.data.around;
+  how.activations = &t.activations;
+  how.within_context = true;
+  how.stopped = interrupted;
+  std::string text;
+  const Generated result = generate_text(t.model, t.data.tokenizer, prompt, how, [&](const auto& p) { text += p; });
+  left -= static_cast<int>(result.tokens.size());
+  return text;
+}
+
 // Answers the first prompts for validation.
 std::string answers_of(const Trainer& t) {
   const Tokenizer& tokenizer = t.data.tokenizer;
-  const Generation how{.length = t.sample_length(),
-                       .sampling = {.temperature = .8f, .seed = t.options().seed},
-                       .around = t.data.around,
-                       .activations = &t.activations,
-                       .within_context = true,
+  const Generation how{.sampling = {.temperature = .8f, .seed = t.options().seed},
                        .turn_end = answer_end(t.data.chat, tokenizer)};
   std::string text;
-  for (const std::vector<int>& prompt : prompts_of(t.data, 3)) {
+  int left = t.sample_length();
+  for (const std::vector<int>& prompt : prompts_of(t.data, kTexts)) {
+    if (left == 0) break;
     text += (text.empty() ? "" : "\n") + tokenizer.decode({prompt.begin() + 1, prompt.end()});
-    generate_text(t.model, tokenizer, prompt, how, [&](const std::string& piece) { text += piece; });
+    text += continued(t, prompt, how, left);
   }
   return text;
 }
@@ -220,26 +234,26 @@ std::string text_of(const Tokenizer& tokenizer, const std::vector<int>& source) 
 std::string targets_of(const Trainer& t) {
   const Tokenizer& tokenizer = t.data.tokenizer;
   std::string text;
-  for (const std::vector<int>& source : first_sources(t.data, t.model.config.context, 3)) {
-    const Generation how{.length = t.sample_length(), .sampling = {.temperature = 0}, .around = t.data.around,
-                         .activations = &t.activations, .within_context = true, .source = source};
+  int left = t.sample_length();
+  for (const std::vector<int>& source : first_sources(t.data, t.model.config.context, kTexts)) {
+    if (left == 0) break;
     text += (text.empty() ? "" : "\n") + text_of(tokenizer, source) + "\n  ";
-    generate_text(t.model, tokenizer, t.data.around.start(), how,
-                  [&](const std::string& piece) { text += piece; });
+    text += continued(t, t.data.around.start(), {.sampling = {.temperature = 0}, .source = source}, left);
   }
   return text;
 }
 
 // Samples documents, or a part of a stream.
 std::string texts_of(const Trainer& t) {
-  const auto sample = [&t](uint64_t n) {
-    return sample_of(t.model, t.data.tokenizer, t.sample_length(), t.options().seed, t.data.around, n, &t.activations);
-  };
-  std::string text = sample(0);
-  if (t.data.packing != Packing::stream)  // documents may be short
-    for (uint64_t n = 1; n < 3; ++n) text += "\n" + sample(n);
-  else if (text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2)
-    text.resize(text.rfind('\n'));
+  const std::vector<int> start = prompt_tokens(t.data.tokenizer, "", {.sampling = {}, .around = t.data.around});
+  const bool stream = t.data.packing == Packing::stream;
+  std::string text;
+  int left = t.sample_length();
+  for (int n = 0; n < (stream ? 1 : kTexts) && left > 0; ++n) {
+    const Generation how{.sampling = {.temperature = .8f, .seed = t.options().seed}, .number = uint64_t(n)};
+    text += (n == 0 ? "" : "\n") + continued(t, start, how, left);
+  }
+  if (stream && text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
   return text;
 }
 
@@ -273,6 +287,7 @@ std::string sample_text(const Trainer& t) {
 
 std::string text_sample(const Trainer& t, int64_t step) {
   const std::string text = sample_text(t);
+  if (interrupted()) return "(stopped before its sample was whole)";
   keep_sample(t.options().out, step, text);
   if (has_json_lines()) json_line(to_ascii({{"event", "sample"}, {"step", step}, {"text", text}}));
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";
@@ -291,7 +306,8 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
   if (!outcome.measured)
     std::printf("The run is finished; its last measurement was stopped. To repeat it:\n  %s\n",
                 program_words(t, {"train", "--out", t.options().out, "--resume"}).c_str());
-  if (t.options().quiet) return;
+  if (t.options().quiet || interrupted()) return;
+  std::fflush(stdout);  // a sample takes a while
   std::printf("%s\n", text_sample(t, outcome.step).c_str());
   const std::string twice = std::to_string(2 * t.options().steps);
   std::vector<std::vector<std::string>> next = {

@@ -17,7 +17,8 @@ std::vector<std::string> warnings_about(const Dataset& data, const TrainOptions&
 // Returns how many times the steps cover the training text.
 double epochs_of(const Dataset& data, const TrainOptions& options);
 
-// Returns a sample of `length` tokens between two lines. Also appends it to samples.txt.
+// Returns a sample of up to Trainer::sample_length() tokens between two lines. Also appends it to samples.txt. Ctrl-C
+// ends it unstored.
 std::string text_sample(const Trainer& t, int64_t step);
 
 // Prints the losses and files of a run after its last step, a sample, and commands to try next.

@@ -58,10 +58,11 @@ Timing measure_rest(Trainer& t, double budget, double step) {
         time_of(budget / 50, 5, [&](int) { evaluate(t.model, t.activations, t.data, t.options().batch, 1); }) /
         t.group->size;
   constexpr int kTokens = 16;
+  const Generation how{.length = kTokens, .sampling = {.temperature = .8f}, .activations = &t.activations};
   const bool samples = !t.options().quiet || t.options().sample_every > 0;
   if (samples && !t.data.masking.on() && !t.data.has_sources)  // filling masks and short targets take little time
     s.token = time_of(budget / 50, 5, [&](int) {
-                sample_of(t.model, t.data.tokenizer, kTokens, 1, {}, 0, &t.activations);
+                generate_text(t.model, t.data.tokenizer, "", how, [](const std::string&) {});
               }) / kTokens;
   constexpr double kDiskBytesPerSecond = 5e8;  // an ordinary solid-state disk
   const size_t floats = t.model.floats + state_floats(t.model.table);
@@ -82,7 +83,7 @@ double end_seconds(const Trainer& t, const Timing& s, int64_t steps) {
 double seconds_per_step(const Trainer& t, const Timing& s) {
   const auto share = [](double seconds, int64_t every) { return every > 0 ? seconds / static_cast<double>(every) : 0; };
   return s.step + share(s.save, t.options().save_every) +
-         share(s.token * t.model.config.context, t.options().sample_every) +
+         share(s.token * t.sample_length(), t.options().sample_every) +
          share(s.validation_batch * static_cast<double>(t.batches_per_validation()), eval_every(t.options()));
 }
 
