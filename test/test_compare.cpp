@@ -314,6 +314,8 @@ TEST_CASE("the values of --tune go on beyond those given, by their ratio", "[com
   CHECK(contains(complaint({}, {"lr=-1,1"}), "--tune lr takes numbers, not '-1'"));
   CHECK(contains(complaint({}, {"warmup=5,20%"}), "--tune warmup: write all values with %, or none"));
   CHECK(contains(complaint({}, {"lr=1,2", "lr=3,4"}), "--tune names lr twice"));
+  CHECK(contains(complaint({}, {"lr-norm=1,2", "norm-lr=3,4"}), "--tune names lr-norm twice"));  // its earlier name
+  CHECK(contains(complaint({"norm-lr=1,2", "lr-norm=3"}, {}), "--grid names lr-norm twice"));
 }
 
 namespace {

@@ -125,6 +125,17 @@ TEST_CASE("a comparison reads a folder of tokens with the tokenizer beside them"
   CHECK(f.run("compare --out x --resume").status == 0);
 }
 
+TEST_CASE("a comparison validates on another text without a part of the first", "[compare][program][inputs]") {
+  const Corpus f;
+  f.write("val.txt", f.read("stories.txt").substr(0, 5000));
+  const std::string words = "compare stories.txt --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --steps 2" +
+                            kGrid + "--threads 1 --val-fraction 0 --out x ";
+  check_refused(f, words, "without --val-data --val-fraction, too");
+  const Outcome o = f.run(words + "--val-data val.txt");
+  INFO(o.err);
+  CHECK(o.status == 0);
+}
+
 TEST_CASE("who joins a comparison reads what it began with", "[compare][program][inputs][locks]") {
   const Corpus f;
   f.write("a.txt", f.read("stories.txt").substr(0, 20000));

@@ -180,9 +180,9 @@ void check_options(const CompareOptions& c, const TrainOptions& o) {
     throw std::invalid_argument("--join needs --out: name the directory that the processes share");
   if (c.join && o.force)
     throw std::invalid_argument("--force would remove what other processes train: leave it or --join out");
-  if (eval_every(o) == 0 || o.val_fraction == 0)
-    throw std::invalid_argument("compare goes by the loss on the validation split: "
-                                "--eval-every and --val-fraction must be above 0");
+  if (eval_every(o) == 0 || (o.val_fraction == 0 && o.val_data.empty()))
+    throw std::invalid_argument("compare goes by the loss on the validation split: --eval-every must be above 0, and "
+                                "without --val-data --val-fraction, too");
 }
 
 void count_tokens(Comparison& c) {

@@ -24,7 +24,7 @@ void add_new(Words& list, const std::string& word) {
   if (std::find(list.begin(), list.end(), word) == list.end()) list.push_back(word);
 }
 
-// Splits "placement=post,pre" into placement and {post, pre}.
+// Splits "placement=post,pre" into placement and {post, pre}. An earlier name of an option becomes its name.
 std::pair<std::string, Words> key_and_values(const std::string& word, const std::string& option) {
   const size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);
@@ -40,7 +40,7 @@ std::pair<std::string, Words> key_and_values(const std::string& word, const std:
       throw std::invalid_argument(option + " " + key + " has the value " + value + " twice");
     else if (!value.empty()) values.push_back(value);
   if (values.empty()) throw std::invalid_argument(option + " " + key + " has no values: write " + key + "=a,b");
-  return {key, values};
+  return {setting->name, values};
 }
 
 // Rejects "placement=post pre", which has a space instead of a comma.

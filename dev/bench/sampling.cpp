@@ -1,7 +1,9 @@
-// Sampling, one token at a time. Each token reads every weight once, so the limit is the bandwidth of reading.
+// Sampling, one token at a time. Each token reads every weight once, so the limit is the bandwidth of reading. A prompt
+// is read in one pass, which the peak of the processor limits.
 
 #include "layers/model/generate.hpp"
 #include "layers/model/presets.hpp"
+#include "layers/model/size.hpp"
 
 #include "bench.hpp"
 
@@ -56,6 +58,35 @@ void bench_model(Bench& bench, const char* preset, const char* size, NumberType 
   }
 }
 
+// A prompt as long as the context: one pass over all its tokens, and the logits of the last one.
+void bench_prompt(Bench& bench, const Config& config, NumberType numbers, const char* how) {
+  Model model = model_of(config, numbers);
+  random_weights(model);
+  const int T = config.context;
+  const std::vector<int> prompt = random_tokens(T, config.vocab_size);
+  const Activations activations = allocate_activations(config, 1, T, false);
+  const std::vector<Times> times =
+      bench.clock.race({bench.clock.ours([&] { Generator(model, T, 1, &activations).feed(prompt); })});
+  const double classifier = 2. * config.vocab_size * config.embedding_channels;
+  const double flops = T * (flops_per_token(config) / 3 - classifier) + classifier;
+  Json row = {{"of", how}, {"tokens per second", T / times[0].seconds()}};
+  add_speed(row, times[0], flops, bench.flops(config.matmul));
+  bench.report.row(row);
+}
+
+void bench_prompts(Bench& bench) {
+  bench.report.table("prompts", "GPT-2 124M reads a prompt of 1024 tokens",
+                     {{"of", "", 28, kText}, {"seconds", "s", 6, 3}, {"tokens per second", "tokens/s", 9, 0},
+                      {"speed", "GFLOP/s", 8, 0}, {"share", "of ceiling", 10, kShare}});
+  Config config = resolve(preset_config("gpt2", "124M"));
+  for (const Matmul matmul : matmuls()) {
+    const bool half = matmul == Matmul::bf16;
+    config.matmul = matmul;
+    bench_prompt(bench, config, NumberType::fp32, half ? "products in bf16" : "fp32");
+    bench_prompt(bench, config, NumberType::bf16, half ? "products and weights in bf16" : "weights in bf16");
+  }
+}
+
 }  // namespace
 
 void bench_sampling(Bench& bench) {
@@ -65,4 +96,5 @@ void bench_sampling(Bench& bench) {
   if (!bench.quick) bench_model(bench, "gpt2", "124M");
   if (!bench.quick) bench_model(bench, "gpt2", "124M", NumberType::bf16);
   bench_model(bench, "llama2", "15M");
+  if (!bench.quick) bench_prompts(bench);
 }
