@@ -84,6 +84,17 @@ TEST_CASE("a stopped run that gets another number of steps keeps its schedule", 
   }
 }
 
+TEST_CASE("an option of the schedule without an effect begins no new one", "[program][resume]") {
+  const Corpus f;
+  f.must(kRun + "--steps 6 --out r");
+  const Outcome idle = f.run("train --out r --resume --steps 9 --decay-steps 3 --dry-run");
+  CHECK(contains(idle.out, "--decay-steps has no effect"));
+  CHECK(!contains(idle.out, "a new schedule"));
+  CHECK(contains(f.run("train --out r --resume --steps 9 --min-lr 0.0002 --dry-run").out, "a new schedule from step 6"));
+  check_refused(f, "train --out r --resume --steps 9 --schedule-end 6 --dry-run",
+                "--schedule-end 6: r has already reached step 6; name a later step");
+}
+
 TEST_CASE("--lr on resume begins a new schedule", "[program][resume][slow]") {
   const Corpus f;
   const std::string again = "--resume --steps 40 --lr 0.001 --warmup 3 --schedule linear --quiet";
@@ -169,7 +180,8 @@ TEST_CASE("another --eval-batches on resume resets the best loss", "[program][re
 
 TEST_CASE("a run of every optimizer resumes to the bit, and with no other optimizer", "[program][resume]") {
   const Corpus f;
-  std::vector<std::string> names = {"adamw --moments bf16", "muon --moments bf16"};
+  std::vector<std::string> names = {"adamw --moments bf16", "muon --moments bf16",
+                                    "adamw --moments bf16 --norm scalenorm"};  // a gain of one number: no whole float
   for (const RunOptimizer& row : run_optimizers()) names.emplace_back(row.name);
   for (const std::string& name : names) {
     const std::string other = name.starts_with("adamw") ? "sgd" : "adamw";

@@ -248,11 +248,11 @@ WeightsToWrite copied(const Model& model) {
 void write_checkpoint(const std::string& path, const CheckpointHeader& header, const std::vector<TensorSpec>& table,
                       const WeightsToWrite& weights, const float* state) {
   std::vector<NewTensor> tensors;
-  std::vector<std::pair<const float*, size_t>> numbers;  // each tensor's numbers, and how many floats they take
+  std::vector<std::pair<const float*, size_t>> numbers;  // each tensor's numbers, and their bytes
   const auto add = [&](const std::string& name, const TensorSpec& spec, const float* first) {
     const StoredNumbers& type = *std::ranges::find(kStoredNumbers, spec.numbers, &StoredNumbers::numbers);
     tensors.push_back({name, {spec.shape.begin(), spec.shape.end()}, {}, &type.written});
-    numbers.emplace_back(first, floats_of(spec.numbers, spec.size()));
+    numbers.emplace_back(first, spec.size() * type.written.bytes);
   };
   for (size_t i = 0; i < table.size(); ++i) add(table[i].name, table[i], weights.numbers[i]);
   if (state)
@@ -265,9 +265,9 @@ void write_checkpoint(const std::string& path, const CheckpointHeader& header, c
                                           {"version", kVersion}},
                                          kDataAlignment);
   std::vector<ByteRange<const char>> parts = {{0, start.size(), start.data()}};
-  for (const auto& [first, floats] : numbers) {
-    const uint64_t begin = parts.back().end, end = begin + floats * sizeof(float);
-    parts.push_back({begin, end, reinterpret_cast<const char*>(first)});
+  for (const auto& [first, bytes] : numbers) {
+    const uint64_t begin = parts.back().end;
+    parts.push_back({begin, begin + bytes, reinterpret_cast<const char*>(first)});
   }
   const uint64_t sum = checksum_in_pieces(parts.back().end, [&](Checksum& piece, uint64_t begin, uint64_t end) {
     each_within(parts, begin, end, [&](auto& part, uint64_t from, uint64_t to) {
