@@ -159,6 +159,21 @@ TEST_CASE("the learning rate of norms is a factor on the others'", "[tune]") {
   for (TensorSpec& spec : model.table) spec.rate = 1;
   choose_trained(model.table, o);
 
+  // Decay has the inverse of a parametrization's factor on the rate, and a rate that is given has none.
+  TrainOptions wide;
+  wide.config = tiny("gpt2");
+  wide.config.parametrization = Parametrization::mup, wide.config.base_channels = 4;
+  wide.config = resolve(wide.config);
+  wide.optimizer = &run_optimizer("sgd"), wide.rate.lr = .5;
+  const auto decay_of_embedding = [&] {
+    std::vector<TensorSpec> table = Model(wide.config, false).table;
+    choose_trained(table, wide);
+    return std::pair(table[0].rate, table[0].decay_factor);
+  };
+  CHECK(decay_of_embedding() == std::pair(2.f, .5f));
+  wide.lr_embedding = .5;
+  CHECK(decay_of_embedding() == std::pair(1.f, 1.f));
+
   // The first step of AdamW moves a weight by its learning rate.
   std::vector<float> w(model.floats), state(state_floats(model.table)), g(w.size(), 1.f);
   kAdamW.update({w.data(), state.data(), g.data()}, model.table, {.eps = 0, .weight_decay = 0}, {.5f, 1, 1});
@@ -349,6 +364,24 @@ TEST_CASE("a run trains only what it was told to, and goes on so when resumed", 
   }
   check_refused(f, "train stories.txt --train-only wheel --steps 1 --out r" + kTiny,
                 "--train-only wheel matches no tensor");
+  check_refused(f, "train stories.txt --train-only norm --freeze embedding --steps 1 --out r" + kTiny,
+                "--freeze embedding matches only tensors that do not train anyway");
+}
+
+TEST_CASE("the selection bias of experts stays as it is where the router is frozen", "[tune][moe][lora]") {
+  const Corpus f;
+  f.must("train stories.txt --experts 3 --router-bias 0.03 --steps 3 --out first" + kTiny);
+  const auto biases_of = [&](const std::string& run) {
+    std::map<std::string, std::vector<float>> biases = tensors_of(f.path(run + "/checkpoint.safetensors"));
+    std::erase_if(biases, [](const auto& tensor) { return !contains(tensor.first, "selection_bias"); });
+    return biases;
+  };
+  REQUIRE(!biases_of("first").empty());
+  for (const std::string how : {"--lora 2", "--freeze router", "--freeze norm"}) {
+    INFO(how);
+    f.must("train stories.txt --init-from first --steps 3 --quiet --force --out tuned " + how);  // odd: ups and downs
+    CHECK((biases_of("tuned") == biases_of("first")) == (how != "--freeze norm"));
+  }
 }
 
 TEST_CASE("--init-from warns of options that the user gave, not of those that the model has", "[tune][long]") {
@@ -363,6 +396,9 @@ TEST_CASE("--init-from warns of options that the user gave, not of those that th
       CHECK(!contains(f.run(tune + other).out, "has no effect"));
     }
   }
+  f.must("train stories.txt --parametrization mup --base-channels 4 --steps 1 --force --out first" + kTiny);
+  CHECK(!contains(f.run(tune).out, "takes the place of the parametrization's factor"));
+  f.must("train stories.txt --steps 1 --force --out first" + kTiny);
   CHECK(contains(f.run(tune + "--layer-scale-init .3").out, "--layer-scale-init has no effect with --placement pre"));
   CHECK(contains(f.run(tune + "--init xavier --init-gain 2").out, "--init-gain has no effect with --init-from"));
 }

@@ -102,6 +102,26 @@ TEST_CASE("adapters of peft need their base, which import may name", "[lora][pef
   check_refused(f, "import back --base deep-hf --out x", "back/adapter_model.safetensors lacks the tensor 'base");
 }
 
+TEST_CASE("adapters alone are exported only if nothing else of the model has changed", "[lora][peft][program]") {
+  const Adapted f;
+  const std::string tune = "train stories.txt --init-from hf --lora 2" + kTrain + "1 --out other --force ";
+  for (const std::string option : {"--norm-eps 0.1", "--rope-theta 500", "--placement post", "--logit-scale 2"}) {
+    f.must(tune + option);
+    check_refused(f, "export other --to hf --out x", "the model of these adapters has " +
+                                                         option.substr(0, option.find(' ')) + " ");
+    f.must("export other --to hf --lora-merge --force --out merged");
+  }
+  f.must(tune + "--context 12 --lora-dropout 0.1");
+  f.must("export other --to hf --out x");
+  f.must("train stories.txt --norm batchnorm --steps 2 --out batches" + kTiny);
+  f.must("train stories.txt --init-from batches --lora 2" + kTrain + "1 --out other --force");
+  check_refused(f, "export other --to hf --out y", "training has changed BatchNorm's running statistics, too");
+  f.must("train stories.txt --lora 2 --steps 1 --out alone" + kTiny);
+  check_refused(f, "export alone --to hf --out y", "no program has the model of these adapters");
+  fs::remove_all(f.path("hf"));
+  CHECK(contains(f.run("export tuned --to hf --out y").err, "hf is not there, so nobody checked"));
+}
+
 TEST_CASE("what train_gpt's adapters cannot compute is refused by its key", "[lora][peft][program]") {
   const Adapted f;
   const json good = f.settings();

@@ -15,15 +15,16 @@ namespace {
 template <class F>
 void match(std::vector<TensorSpec>& table, const std::string& option, const std::string& pattern, const F& f) {
   const Pattern expression(option, pattern);
-  bool any = false;
+  bool any = false, frozen = false;
   for (TensorSpec& spec : table) {
-    if (!spec.trained) continue;
     const bool matches = expression.matches(spec.name);
-    any = any || matches;
-    f(spec, matches);
+    (spec.trained ? any : frozen) |= matches;
+    if (spec.trained) f(spec, matches);
   }
-  if (!any)
-    throw std::invalid_argument("--" + option + " " + pattern + " matches no tensor: train_gpt info lists their names");
+  if (any) return;
+  throw std::invalid_argument("--" + option + " " + pattern +
+                              (frozen ? " matches only tensors that do not train anyway: train_gpt info lists them"
+                                      : " matches no tensor: train_gpt info lists their names"));
 }
 
 }  // namespace
@@ -40,7 +41,10 @@ void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
   set_factors(table, o.config, o.optimizer_options.muon_scale);
   for (const RateGroup& group : kRateGroups)
     for (TensorSpec& spec : table)
-      if (o.*group.rate && group.has(spec)) spec.rate = static_cast<float>(*(o.*group.rate) / o.rate.lr);
+      if (o.*group.rate && group.has(spec)) {  // in place of the parametrization's factor, whose inverse acts on decay
+        spec.rate = static_cast<float>(*(o.*group.rate) / o.rate.lr);
+        spec.decay_factor = 1;
+      }
   if (o.frozen_weights != NumberType::fp32) keep_frozen(table, o.config, o.frozen_weights);
 }
 

@@ -44,13 +44,19 @@ void update_weights(TrainingState& s, const StepOptions& o, int64_t step, double
   });
 }
 
-// Moves the experts' selection bias by the load of the whole step (layers/moe/router.hpp).
+bool trains_router(const std::vector<TensorSpec>& table, int layer) {
+  return std::ranges::any_of(table, [layer](const TensorSpec& spec) {
+    return spec.role == Role::router && spec.layer == layer && spec.trained;
+  });
+}
+
+// Moves the experts' selection bias by the load of the whole step (layers/moe/router.hpp), unless the router is frozen.
 void move_router_bias(TrainingState& s) {
   const Config& config = s.model.config;
   if (config.experts == 0 || config.router_bias == 0) return;
   const std::vector<double> load = load_of_experts(s);
   for (const TensorSpec& spec : s.model.table)
-    if (is_router_bias(spec))
+    if (is_router_bias(spec) && trains_router(s.model.table, spec.layer))
       update_router_bias(s.model.weights.get() + spec.offset, &load[size_t(spec.layer) * config.experts],
                          config.experts, config.router_bias);
 }

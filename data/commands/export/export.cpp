@@ -10,10 +10,12 @@
 #include "data/files/files.hpp"
 #include "data/files/partial_files.hpp"
 #include "data/formats/formats.hpp"
+#include "data/formats/huggingface/architectures.hpp"
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/text/pairs.hpp"
+#include "layers/norm/norm.hpp"
 #include "layers/training/branch_factors.hpp"
 #include "model_card.hpp"
 
@@ -74,6 +76,27 @@ void merge_adapters(TrainedModel& trained, const std::string& checkpoint) {
   trained.model = merged(std::move(trained.model));
 }
 
+// Other programs add adapters to the model that these were trained on, so nothing else of it may have changed.
+void require_nothing_but_adapters(const TrainedModel& trained) {
+  constexpr const char* kAdvice = ": add --lora-merge";
+  const Config config = trained.model.config.without_lora();
+  if (std::ranges::any_of(trained.model.table, is_running))
+    throw std::invalid_argument(std::string("training has changed BatchNorm's running statistics, too") + kAdvice);
+  const std::string& from = trained.header.options.init_from;
+  if (from.empty()) throw std::invalid_argument(std::string("no program has the model of these adapters") + kAdvice);
+  Config base;
+  try {
+    base = read_checkpoint_header(find_checkpoint(from)).options.config.without_lora();
+  } catch (const std::runtime_error&) {
+    std::fprintf(stderr, "NOTE: %s is not there, so nobody checked that the model differs from it by adapters alone\n",
+                 from.c_str());
+    return;
+  }
+  base.context = config.context;
+  if (const std::string changed = changed_setting(config, base); !changed.empty())
+    throw std::invalid_argument("the model of these adapters has " + changed + " in " + from + kAdvice);
+}
+
 // A ramp that has ended is a factor of 1, which other programs do not need to know.
 void drop_branch_warmup(TrainedModel& trained, const std::string& checkpoint) {
   const Config& c = trained.model.config;
@@ -125,6 +148,7 @@ void run_export(const ExportOptions& options) {
   trained.model = without_fix_norm(std::move(trained.model));
   if (trained.model.config.lora_rank > 0 && !format.adapters)
     throw std::invalid_argument("--to " + options.to + " has no adapters: add --lora-merge");
+  if (trained.model.config.lora_rank > 0) require_nothing_but_adapters(trained);
   const Tokenizer tokenizer = exported_tokenizer(trained.header);
   const ChatTemplate* chat = trained.header.chat();
   const DocumentTokens around = around_text(trained.header);

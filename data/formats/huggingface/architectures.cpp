@@ -221,10 +221,13 @@ std::string part_of_ngpt(const Config& c) {
 
 }  // namespace
 
-bool same_model(const Config& a, const Config& b) {
-  bool same = true;
-  each_difference(essence(a), essence(b), [&](const TrainSetting&) { same = false; });
-  return same;
+std::string changed_setting(const Config& of, const Config& from) {
+  const TrainOptions a = essence(of), b = essence(from);
+  std::string first;
+  each_difference(a, b, [&](const TrainSetting& s) {
+    if (first.empty()) first = "--" + s.name + " " + s.value(a) + " instead of " + s.value(b);
+  });
+  return first;
 }
 
 Expressed expressed(const Config& config, const std::vector<Architecture>& rows, const std::string& kind) {

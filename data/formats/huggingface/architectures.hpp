@@ -37,8 +37,10 @@ const Architecture* find_architecture(const nlohmann::json& file);  // by its co
 Config config_of(const Architecture& architecture, const nlohmann::json& file);
 nlohmann::json config_json(const Architecture& architecture, const Config& config);
 
-// True if models with these settings and the same weights compute the same.
-bool same_model(const Config& a, const Config& b);
+// Returns "--placement post instead of pre" for the first setting by which a model computes something else than another
+// with the same weights; "" if there is none.
+std::string changed_setting(const Config& of, const Config& from);
+inline bool same_model(const Config& a, const Config& b) { return changed_setting(a, b).empty(); }
 
 // The first row that computes the same as a model with this Config.
 struct Expressed {
