@@ -499,11 +499,25 @@ TEST_CASE("initial weights have the factors of their tensors, times what the bas
     const Model model(c);
     for (const TensorSpec& spec : base.table) {
       INFO(spec.name);
-      const bool hidden = !is_vector(spec) && spec.layer != kOutside;
       const double drawn = double(spec_named(model, spec.name).start.deviation);
-      CHECK(drawn == Approx(double(spec.start.deviation) * (hidden ? .5 : 1)));
+      CHECK(drawn == Approx(double(spec.start.deviation) * factors_of(model, spec.name).start));
     }
     CHECK(*model.config.skip_scale == *base.config.skip_scale);
+  }
+}
+
+TEST_CASE("Xavier's weights are what the base model draws, whichever sides of a matrix grow", "[parametrization]") {
+  Config c = small(Parametrization::sp);
+  c.init = InitChoice::xavier, c.experts = 2, c.output_gate = OutputGate::headwise;
+  gatednorm(c);
+  const Model base(c);
+  const Config large = small(Parametrization::mup, 128);
+  c.parametrization = large.parametrization, c.channels = large.channels, c.n_head = 4, c.base_heads = 2;
+  const Model model(c);
+  for (const TensorSpec& spec : base.table) {
+    INFO(spec.name);
+    const double drawn = double(spec_named(model, spec.name).start.deviation);
+    CHECK(drawn == Approx(double(spec.start.deviation) * factors_of(model, spec.name).start));
   }
 }
 

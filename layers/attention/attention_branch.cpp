@@ -4,11 +4,18 @@
 #include "layers/kernels/elementwise.hpp"
 #include "output_gate.hpp"
 
+namespace {
+
+bool headwise(const Config& config) { return config.output_gate == OutputGate::headwise; }
+
+}  // namespace
+
 void declare_attention_branch(AttentionBranch& p, Layout& layout, const Config& config, const std::string& name,
                               int layer) {
   const int C = config.channels, width = AttentionBranch::inner_width(config);
+  const Growth growth = headwise(config) ? Growth::in_and_heads : Growth::both;
   if (config.gate_width() > 0)
-    p.output_gate = declare_linear(layout, config, name, {{"output_gate", Role::qk, config.gate_width()}}, C);
+    p.output_gate = declare_linear(layout, config, name, {{"output_gate", Role::qk, config.gate_width(), growth}}, C);
   if (*config.head_scale) p.head_scale = declare_gain(layout, name + ".head_scale", config.n_head, 1);
   if (config.attention_sinks) p.sinks = layout.take(name + ".sinks", Role::attention, {config.n_head});
   declare_branch_inner(p, layout, config, name, layer, width);
@@ -27,12 +34,6 @@ void declare_attention_branch_saved(AttentionBranchSaved& saved, Layout& layout,
   saved.gate = layout.take(name + ".output_gate", Role::qk, {N, config.gate_width()});
   saved.gated = layout.take(name + ".gated", Role::attention, {N, width});
 }
-
-namespace {
-
-bool headwise(const Config& config) { return config.output_gate == OutputGate::headwise; }
-
-}  // namespace
 
 const float* sublayer_inner(const AttentionBranchSaved& saved, const float* u, const AttentionBranch& p,
                             const BlockContext& c) {

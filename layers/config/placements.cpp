@@ -221,19 +221,29 @@ const InitRow& init_row(const Config& config) {
   return config.placement_row->init;
 }
 
-Start weight_start(const Config& config, Role role, int out, int in, std::string_view branch) {
+namespace {
+
+// The sum of a matrix's sides in the base model.
+double base_sides(const Config& config, int out, int in, Growth growth) {
+  const Ratios ratios = ratios_of(config);
+  const double of_out = growth == Growth::in_and_heads ? ratios.heads : growth == Growth::in ? 1 : ratios.width;
+  return out / of_out + in / (growth == Growth::out ? 1 : ratios.width);
+}
+
+}  // namespace
+
+Start weight_start(const Config& config, Role role, int out, int in, std::string_view branch, Growth growth) {
   const InitRow& row = init_row(config);
   const bool output = role == Role::o || role == Role::ffn_out;
   if (role == Role::embedding) return {0, row.embedding_std};
   if (config.zero_init && output) return {0, 0};
   double deviation = row.std;
-  if (row.base == Base::xavier) deviation = std::sqrt(2.0 / (double(in) + out));
-  if (row.base == Base::small) deviation = std::sqrt(2.0 / (5.0 * config.channels));
+  if (row.base == Base::xavier) deviation = std::sqrt(2 / base_sides(config, out, in, growth));
+  if (row.base == Base::small) deviation = std::sqrt(2 / (5 * config.channels / ratios_of(config).width));
   const bool in_branch = role != Role::router && role != Role::projection && role != Role::transform &&
                          role != Role::norm_gate;
   const bool gains = (role != Role::qk || row.qk_gain) && (branch != "cross" || row.cross_gain);
   if (in_branch && gains) deviation *= *config.init_gain;
-  if (row.base != Base::normal) deviation *= std::sqrt(ratios_of(config).width);  // as in the base model
   if (*config.residual_gain && output) deviation /= std::sqrt(double(config.branches()) * depth_of(config).own);
   return {0, static_cast<float>(deviation)};
 }

@@ -116,7 +116,11 @@ const Placement& placement_at(const Config& config, int layer, std::string_view 
 // Returns the row of config.init, or the placement's.
 const InitRow& init_row(const Config& config);
 
+// Which sides of a matrix (out, in) grow with the width; the outputs of a gate of heads grow with their number.
+enum class Growth { both, in, out, in_and_heads };
+
 // Returns the initial values of a matrix (out, in) of a branch, or outside of all: those of the base model, which
 // declare_model() multiplies by the parametrization's factor.
-Start weight_start(const Config& config, Role role, int out, int in, std::string_view branch = "");
+Start weight_start(const Config& config, Role role, int out, int in, std::string_view branch = "",
+                   Growth growth = Growth::both);
 bool has_bias(const Config& config, Role role);

@@ -50,7 +50,7 @@ Linear declare_linear(Layout& layout, const Config& config, const std::string& p
   std::vector<TensorSpec> weights, biases;
   for (const LinearPart& part : parts) {
     const std::string name = prefix + "." + part.name;
-    const Start start = weight_start(config, part.role, part.out, in, prefix);
+    const Start start = weight_start(config, part.role, part.out, in, prefix, part.growth);
     weights.push_back({name + ".weight", part.role, {part.out, in}, start});
     biases.push_back({name + ".bias", part.role, {part.out}, {}});
   }

@@ -31,6 +31,7 @@ struct LinearPart {
   const char* name;
   Role role;
   int out;
+  Growth growth = Growth::both;
 };
 Linear declare_linear(Layout& layout, const Config& config, const std::string& prefix,
                       const std::vector<LinearPart>& parts, int in);

@@ -38,7 +38,7 @@ Router declare_router(Layout& layout, const Config& config, const std::string& n
   Router p;
   const int E = config.experts, C = config.channels;
   p.linear.weight =
-      layout.take(name + ".weight", Role::router, {E, C}, weight_start(config, Role::router, E, C));
+      layout.take(name + ".weight", Role::router, {E, C}, weight_start(config, Role::router, E, C, "", Growth::in));
   if (config.router_logit_bias) p.linear.bias = layout.take(name + ".bias", Role::router, {E});
   if (config.router_bias > 0) p.bias = layout.take_untrained(name + "." + kBias, Role::router, {E}, 0);
   return p;

@@ -47,11 +47,12 @@ void declare_derf(Norm& p, Layout& layout, const Config& config, const std::stri
 void declare_gatednorm(Norm& p, Layout& layout, const Config& config, const std::string& name, int C) {
   declare_channels(p, layout, config, name, C);
   p.rank = config.gated_norm_rank;
-  const auto take = [&](const char* part, int out, int in) {
-    return layout.take(name + part, Role::norm_gate, {out, in}, weight_start(config, Role::norm_gate, out, in));
+  const auto take = [&](const char* part, int out, int in, Growth growth) {
+    const Start start = weight_start(config, Role::norm_gate, out, in, "", growth);
+    return layout.take(name + part, Role::norm_gate, {out, in}, start);
   };
-  p.down = take(".down", p.rank, C);
-  p.up = take(".up", C, p.rank);
+  p.down = take(".down", p.rank, C, Growth::in);
+  p.up = take(".up", C, p.rank, Growth::out);
 }
 
 void save_nothing(NormSaved&, Layout&, const std::string&, int, int) {}
