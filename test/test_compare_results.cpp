@@ -81,6 +81,19 @@ TEST_CASE("a search that ends where the next value is not possible says so", "[c
   CHECK(!contains(f.run(words + "dropout=0,0.5 --force").out, "dropout <0"));
 }
 
+TEST_CASE("a plan counts the trained runs of every cell, also if another one is new", "[compare]") {
+  const Corpus f;
+  const std::string words = "compare stories.txt --out c --steps 2 --tune lr=1e-3,1e-2 --tune-runs 2" + kTiny +
+                            "--eval-every 100 --eval-batches 1 --grid seed=1,2 placement=pre,post";
+  f.must(words);
+  const Outcome more = f.run(words + ",sandwich --resume --dry-run");
+  INFO(more.out << more.err);
+  CHECK(contains(more.out, "12 runs of 2 steps"));
+  CHECK(contains(more.out, "8 runs trained already"));
+  f.must(words + ",sandwich --resume");
+  CHECK(contains(f.run("compare --out c --resume --dry-run").out, "12 runs trained already"));
+}
+
 TEST_CASE("a search that has no runs left for pairs of options names the pairs", "[compare]") {
   const Corpus f;
   // Gradients never reach the values of --clip, so its first one is the best. At lr 1e4 no model trains.

@@ -36,19 +36,27 @@ void train_all(Comparison& c) {
   train_cells(c);
 }
 
-// Returns the comparison with only the cells of the shard. A cell is never divided, because tuning compares its runs.
-// It stays together with the cells that take over its values.
-Comparison cells_of_shard(const Comparison& c) {
+// Returns the cells of the shard. A cell is never divided, because tuning compares its runs. It stays together with the
+// cells that take over its values.
+std::vector<size_t> cells_in(const RunShard& shard, const Comparison& c) {
   const std::vector<size_t> tuned = tuned_cells(c);
+  std::vector<size_t> cells;
+  for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
+    const auto number = static_cast<size_t>(std::ranges::find(tuned, c.tuned_by(cell)) - tuned.begin());
+    if (number % shard.count == shard.index) cells.push_back(cell);
+  }
+  return cells;
+}
+
+// Returns the comparison with only these cells.
+Comparison with_cells(const Comparison& c, const std::vector<size_t>& cells) {
   const size_t points = c.tuning.combinations().size();
   Comparison part = c;
   part.shard = {};
   part.grid.cells.clear();
   part.planned.clear();
   part.tokens.clear();
-  for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
-    const auto number = static_cast<size_t>(std::ranges::find(tuned, c.tuned_by(cell)) - tuned.begin());
-    if (number % c.shard.count != c.shard.index) continue;
+  for (const size_t cell : cells) {
     part.grid.cells.push_back(c.grid.cells[cell]);
     const auto first = c.planned.begin() + static_cast<std::ptrdiff_t>(cell * points);
     part.planned.insert(part.planned.end(), first, first + static_cast<std::ptrdiff_t>(points));
@@ -58,21 +66,8 @@ Comparison cells_of_shard(const Comparison& c) {
   return part;
 }
 
-// Reads the trained runs, up to the first that the search still needs. Trains none.
-Comparison as_trained(Comparison c) {
-  c.trains = false;
-  try {
-    train_all(c);
-  } catch (const RunsLeft&) {
-  }
-  return c;
-}
-
-// Trains the runs of the shard, and reads the runs of all shards. Returns false if other shards are not finished.
-bool train_shard(Comparison& c) {
-  Comparison part = c.tuning.empty() ? c : cells_of_shard(c);
-  train_all(part);
-  c.shard = {};
+// Trains none, and returns false at the first run that the search or the seeds still need.
+bool reads_all(Comparison& c) {
   c.trains = false;
   try {
     train_all(c);
@@ -80,6 +75,32 @@ bool train_shard(Comparison& c) {
   } catch (const RunsLeft&) {
     return false;
   }
+}
+
+// Reads the trained runs of each cell, up to the first that is missing. Trains none.
+Comparison as_trained(const Comparison& c) {
+  Comparison all = c;
+  const size_t groups = tuned_cells(c).size();
+  for (size_t group = 0; group < groups; ++group) {
+    const std::vector<size_t> cells = cells_in({group, groups}, c);
+    Comparison part = with_cells(c, cells);
+    reads_all(part);
+    all.trained.add(part.trained);
+    for (size_t i = 0; i < cells.size(); ++i) all.cells[cells[i]] = part.cells[i];
+    for (CellRun run : part.runs) {
+      run.cell = cells[run.cell];
+      all.runs.push_back(run);
+    }
+  }
+  return all;
+}
+
+// Trains the runs of the shard, and reads the runs of all shards. Returns false if other shards are not finished.
+bool train_shard(Comparison& c) {
+  Comparison part = c.tuning.empty() ? c : with_cells(c, cells_in(c.shard, c));
+  train_all(part);
+  c.shard = {};
+  return reads_all(c);
 }
 
 struct PlannedModel {

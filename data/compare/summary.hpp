@@ -72,6 +72,11 @@ struct Amount {
     steps += run.steps;
     flops += run.flops;
   }
+  void add(const Amount& other) {
+    runs += other.runs;
+    steps += other.steps;
+    flops += other.flops;
+  }
 };
 
 struct Comparison {

@@ -83,6 +83,16 @@ std::vector<int> random_tokens(size_t n, int vocabulary, uint64_t key) {
   return tokens;
 }
 
+struct Pass {
+  Config config;
+  int B, T;
+};
+Pass pass_of(Config config) {
+  config.recompute = Recompute::full;  // blocks share what they compute, but for their outputs
+  const int T = std::min(config.context, kTokens);
+  return {config, (kTokens + T - 1) / T, T};
+}
+
 }  // namespace
 
 void profile_skip_gains(Model& model, const Activations& activations, const Batch& batch, const Dropout& dropout) {
@@ -93,9 +103,7 @@ void profile_skip_gains(Model& model, const Activations& activations, const Batc
 
 void profile_skip_gains(Model& model, uint64_t seed) {
   if (!has_skip_gains(model.p) && !has_skip_gains(model.p.encoder)) return;
-  Config c = model.config;
-  c.recompute = Recompute::full;  // blocks share what they compute, but for their outputs
-  const int T = std::min(c.context, kTokens), B = (kTokens + T - 1) / T;
+  const auto [c, B, T] = pass_of(model.config);
   const size_t N = static_cast<size_t>(B) * T;
   const std::vector<int> tokens = random_tokens(N, c.vocab_size, rng::key({seed, rng::word("profile")}));
   const std::vector<int> sources = random_tokens(N, c.vocab_size, rng::key({seed, rng::word("profile sources")}));
@@ -104,4 +112,13 @@ void profile_skip_gains(Model& model, uint64_t seed) {
   if (c.crosses()) batch.encoder = {sources.data(), T, nullptr, from.data(), to.data()};
   const Activations activations = allocate_activations(c, B, T, true);
   profile_skip_gains(model, activations, batch, {c.dropout, rng::key({seed, rng::word("profile dropout")})});
+}
+
+size_t profile_floats(const Config& config, const std::vector<TensorSpec>& table) {
+  const auto is_gain = [](const TensorSpec& spec) { return spec.part.ends_with(".skip.gain"); };
+  if (std::ranges::none_of(table, is_gain)) return 0;
+  const auto [c, B, T] = pass_of(config);
+  Layout activations;
+  declare_activations(activations, c, B, T, true);
+  return activations.size();
 }

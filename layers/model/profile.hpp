@@ -22,3 +22,6 @@ void profile_skip_gains(Model& model, const Activations& activations, const Batc
 // The same with the model's dropout and about 1000 random tokens, whose frequencies follow Zipf's law. So the start is
 // a function of the model and the seed alone. The authors take a batch of the text. Factors of a warm-up count as 1.
 void profile_skip_gains(Model& model, uint64_t seed);
+
+// Returns the floats of that pass's activations; 0 if a model with this table has no ω.
+size_t profile_floats(const Config& config, const std::vector<TensorSpec>& table);

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "model.hpp"
+#include "profile.hpp"
 
 namespace {
 
@@ -25,9 +26,13 @@ MemoryNeed memory_of_training(const Config& config, int B, const std::vector<Ten
   declare_activations(activations, config, B, config.context, true);
   const size_t w = buffer_floats(table), g = gradients.size(), a = activations.size();
   const size_t cache = cache_floats(config, std::min(config.context, kSampleTokens));
-  return {bytes_of(w), bytes_of(g), bytes_of(a), bytes_of(state), bytes_of(scratch), bytes_of(cache),
-          padding_of(w) + padding_of(g) + padding_of(a) + padding_of(state) + padding_of(scratch) + padding_of(cache),
-          bytes_of(g) > kMostBestCopy ? 0 : bytes_of(g)};
+  MemoryNeed need{bytes_of(w), bytes_of(g), bytes_of(a), bytes_of(state), bytes_of(scratch), bytes_of(cache),
+                  padding_of(w) + padding_of(g) + padding_of(a) + padding_of(state) + padding_of(scratch) +
+                      padding_of(cache),
+                  bytes_of(g) > kMostBestCopy ? 0 : bytes_of(g)};
+  const size_t later = need.cache + need.best;
+  need.profile = std::max(bytes_of(profile_floats(config, table)), later) - later;
+  return need;
 }
 
 MemoryNeed memory_of_training(const Config& config, int B) {
