@@ -251,6 +251,8 @@ TEST_CASE("the documents of a sample have at most 600 tokens together", "[progra
   const std::string text = f.read("r/samples.txt");  // of bytes, which are tokens, and lines between documents
   CHECK(text.size() > 600);
   CHECK(text.size() <= 600 + std::string("==== step 1 ====\n\n\n\n").size());
+  const std::string beams = "sample r --prompt One --beams 2 --length 3";
+  CHECK(f.run(beams + " --count 2").out == f.run(beams).out);  // one text, and its prompt once
 }
 
 TEST_CASE("on a terminal, the progress line is cleared before a sample is printed", "[program][end]") {

@@ -486,6 +486,9 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
                  "--warmup 5000 does not end before step 100: the learning rate only gets to 6e-05 of 0.003; try "
                  "--warmup 10%\n"));
   CHECK(contains(warnings("--lr 0"), "--lr 0: nothing will be learned\n"));
+  CHECK(contains(warnings("--placement mix-ln --layers 3"),
+                 "--mix-fraction 0.25 of 3 layers is less than one: no block has --placement post\n"));
+  CHECK(!contains(warnings("--placement mix-ln --layers 4"), "is less than one"));
   CHECK(contains(warnings("--lr 1"), "--lr 1: "));
   CHECK(contains(warnings("--min-lr 0.1"), "--min-lr 0.1 is above --lr 0.003: the learning rate rises at the end\n"));
   CHECK(contains(warnings("--min-lr 1e-4 --schedule constant"), "--min-lr has no effect with --schedule constant\n"));

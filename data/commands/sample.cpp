@@ -129,7 +129,7 @@ class InOrder {
       const Sample& sample = waiting_[first_];
       session_.options.json ? session_.print_json(first_, prompt_, sample.text, *sample.result) : output_.end();
       waiting_.erase(first_++);
-      if (first_ < session_.options.count) begin();
+      if (first_ < count_) begin();
     }
   }
   bool any_full() const { return any_full_; }  // some sample ended because the context was full
@@ -147,6 +147,7 @@ class InOrder {
   }
 
   const Session& session_;
+  const int count_ = session_.how.beams > 0 ? 1 : session_.options.count;
   const std::string prompt_;
   Output output_;
   int first_ = 0;  // the first sample that is not fully printed

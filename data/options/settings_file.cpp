@@ -72,7 +72,8 @@ std::vector<std::string> differences(const TrainOptions& there, const TrainOptio
     const bool open = s.text && (x.empty() || y.empty());  // follows from the text, which is compared elsewhere
     const bool derived = s.group.empty();                  // nobody sets it: options of the model decide it
     if (x != y && !open && !derived && !(ignored && ignored(s)))
-      list.push_back("--" + s.name + " is " + x + " there and " + y + " here");
+      list.push_back("--" + s.name + " is " + (x.empty() ? "open" : x) + " there and " + (y.empty() ? "open" : y) +
+                     " here");
   }
   return list;
 }

@@ -255,7 +255,7 @@ void describe_optimizer(TrainTable& t) {
   t.number("norm-decay", by(&OptimizerOptions::norm_decay), 0, 100, "weight decay of the gains of norms", {},
            {trains(is_gain_of_norm)});
   t.number("norm-decay-out", &TrainOptions::output_norm_decay, 0, 100,
-           "the same of norms whose output no matrix reads (default: norm-decay)", {},
+           "the same of norms that no matrix reads alone (default: norm-decay)", {},
            {{nullptr, is_gain_of_output_norm, "with {placement=}"}, trains(is_gain_of_output_norm)});
   t.flag("cautious-decay", by(&OptimizerOptions::cautious_decay),
          "decay only weights that the step moves toward zero", {},

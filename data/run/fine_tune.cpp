@@ -12,6 +12,7 @@
 #include "layers/linear/lora.hpp"
 #include "layers/model/initialize.hpp"
 #include "layers/model/normed_weights.hpp"
+#include "layers/training/branch_factors.hpp"
 #include "step_inputs.hpp"
 
 namespace {
@@ -52,6 +53,7 @@ Match match_tensors(const std::vector<TensorSpec>& model, const std::vector<Tens
     added.push_back(spec.name);
   }
   for (const auto& [name, spec] : theirs) {
+    if (is_branch_factor(*spec)) continue;  // a warm-up that has ended
     if (!is_norm(*spec)) fail("no further tensor", described(*spec));
     dropped.push_back(name);
   }

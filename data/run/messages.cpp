@@ -42,8 +42,10 @@ std::string kept_factor(const FilledFactor& row, const Config& given) {
          format("%g", *value);
 }
 
+// A checkpoint says the factors that its model has.
 std::vector<std::string> kept_factors(const TrainOptions& given) {
   std::vector<std::string> lines;
+  if (!given.init_from.empty()) return lines;
   for (const FilledFactor& row : kFilledFactors) lines.push_back(kept_factor(row, given.config));
   return lines;
 }
@@ -66,6 +68,16 @@ std::vector<std::string> rate_mistakes(const TrainOptions& o) {
   };
 }
 
+// Says that a placement has none of the early blocks of another one that it is made for.
+std::vector<std::string> early_blocks(const TrainOptions& o) {
+  const Config c = resolved(with_vocabulary(o).config);
+  const Placement& row = *c.placement_row;
+  const bool none = row.early && &placement_at(c, 0, "attention") != row.early;
+  return {none ? "--mix-fraction " + format("%g", c.mix_fraction) + " of " + counted(c.n_layer, "layer") +
+                     " is less than one: no block has --placement " + row.early->name
+               : ""};
+}
+
 // Adds what `lines_of` says about the runs: of each kind of line, the first that is not empty.
 void add_first(std::vector<std::string>& lines, const std::vector<TrainOptions>& runs,
                std::vector<std::string> (*lines_of)(const TrainOptions& o)) {
@@ -85,6 +97,7 @@ std::vector<std::string> warnings_about(const std::vector<TrainOptions>& runs, c
   std::vector<std::string> lines = unused_options(given);
   add_first(lines, runs, rate_mistakes);
   add_first(lines, given, kept_factors);
+  add_first(lines, given, early_blocks);
   return lines;
 }
 
@@ -178,9 +191,6 @@ std::vector<std::vector<int>> prompts_of(const Dataset& data, size_t most) {
   return prompts;
 }
 
-// Documents may be short, so a sample has several.
-constexpr int kTexts = 3;
-
 // Continues a prompt by at most `left` tokens, and takes those that it writes off `left`. Ctrl-C ends the text.
 std::string continued(const Trainer& t, const std::vector<int>& prompt, Generation how, int& left) {
   how.length = left;
@@ -201,7 +211,7 @@ std::string answers_of(const Trainer& t) {
                        .turn_end = answer_end(t.data.chat, tokenizer)};
   std::string text;
   int left = t.sample_length();
-  for (const std::vector<int>& prompt : prompts_of(t.data, kTexts)) {
+  for (const std::vector<int>& prompt : prompts_of(t.data, t.sample_texts())) {
     if (left == 0) break;
     text += (text.empty() ? "" : "\n") + tokenizer.decode({prompt.begin() + 1, prompt.end()});
     text += continued(t, prompt, how, left);
@@ -235,7 +245,7 @@ std::string targets_of(const Trainer& t) {
   const Tokenizer& tokenizer = t.data.tokenizer;
   std::string text;
   int left = t.sample_length();
-  for (const std::vector<int>& source : first_sources(t.data, t.model.config.context, kTexts)) {
+  for (const std::vector<int>& source : first_sources(t.data, t.model.config.context, t.sample_texts())) {
     if (left == 0) break;
     text += (text.empty() ? "" : "\n") + text_of(tokenizer, source) + "\n  ";
     text += continued(t, t.data.around.start(), {.sampling = {.temperature = 0}, .source = source}, left);
@@ -246,14 +256,14 @@ std::string targets_of(const Trainer& t) {
 // Samples documents, or a part of a stream.
 std::string texts_of(const Trainer& t) {
   const std::vector<int> start = prompt_tokens(t.data.tokenizer, "", {.sampling = {}, .around = t.data.around});
-  const bool stream = t.data.packing == Packing::stream;
   std::string text;
   int left = t.sample_length();
-  for (int n = 0; n < (stream ? 1 : kTexts) && left > 0; ++n) {
+  for (int n = 0; n < t.sample_texts() && left > 0; ++n) {
     const Generation how{.sampling = {.temperature = .8f, .seed = t.options().seed}, .number = uint64_t(n)};
     text += (n == 0 ? "" : "\n") + continued(t, start, how, left);
   }
-  if (stream && text.rfind('\n') != text.npos && text.rfind('\n') > text.size() / 2) text.resize(text.rfind('\n'));
+  const size_t end = text.rfind('\n');
+  if (t.data.packing == Packing::stream && end != text.npos && end > text.size() / 2) text.resize(end);
   return text;
 }
 

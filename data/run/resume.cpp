@@ -18,6 +18,7 @@
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "fine_tune.hpp"
 #include "inputs.hpp"
+#include "layers/training/branch_factors.hpp"
 #include "schedule.hpp"
 #include "step_inputs.hpp"
 #include "unused_options.hpp"
@@ -102,9 +103,13 @@ std::string with_choices(const std::string& settings, const Command& command, Tr
 Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   const std::string& from = command.train.init_from;
   header = read_checkpoint_header(find_checkpoint(from));
-  if (header.options.config.branch_warmup != BranchWarmup::none)
-    throw std::invalid_argument(from + " was trained with --branch-warmup, whose factors would start at 0 again: " +
-                                "export it with --to hf, and start from that folder");
+  Config& trained = header.options.config;
+  if (!branch_warmup_ended(trained, header.step))
+    throw std::invalid_argument(from + " is at step " + std::to_string(header.step) +
+                                ", where factors of --branch-warmup are below 1, and they would start at 0 again: "
+                                "train it on with --resume");
+  trained.branch_warmup = BranchWarmup::none;
+  trained.branch_warmup_steps = 0;
   const std::string& tokenizer = header.options.tokenizer;
   std::string model = without_derived(model_to_toml(header.options), command) + "tokenizer = " + toml(tokenizer) +
                       "\ndocument-separator = " + toml(header.options.separator) + "\n";
@@ -180,7 +185,12 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
   o.packing = data.packing;
   o.separator = data.tokenizer.name_of_special(data.around.first);
   if (data.chat) o.chat = data.chat;
-  set_vocabulary(o.config, data.tokenizer.vocabulary());
+  const int vocabulary = data.tokenizer.vocabulary();
+  if (!o.init_from.empty() && o.config.vocab_size < vocabulary)
+    throw std::invalid_argument(o.init_from + " has " + std::to_string(o.config.vocab_size) + " tokens, and this run " +
+                                std::to_string(vocabulary) + ": start without --init-from, or leave out the option "
+                                "that needs a new special token");
+  set_vocabulary(o.config, vocabulary);
   o.config = resolved(o.config);
   if (o.config.lora_rank > 0 && !o.resume) o.config.lora_shared = joined_matrices(o.config, from.companions);
   if (o.resume && from.data_fingerprint != data.fingerprint)

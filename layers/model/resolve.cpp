@@ -164,7 +164,7 @@ const std::vector<Contradiction>& contradictions() {
          return c.parametrization == Parametrization::nugpt && (parts_of_ngpt(c) < kPartsOfNgpt || c.tied);
        },
        "{parametrization} nugpt is for nGPT with all of its parts and an untied head, as its preset has it: set them, "
-       "or choose mup or completep"},
+       "or choose sp"},
       {[](const Config& c) { return c.fix_norm && c.lora_rank > 0; },
        "{fix-norm} changes the model that the adapters of {lora} belong to: leave one out"},
       {[](const Config& c) { return c.experts == 0 && c.shared_experts > 0; },
@@ -202,13 +202,13 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) {
          return c.parametrization != Parametrization::sp && (c.crosses() || c.decoder_layers > 0);
        },
-       "{parametrization} has no rule for cross attention, whose two stacks may differ in depth: leave it out, or "
-       "{encoder-layers}"},
+       "{parametrization} has no rule for cross attention, whose two stacks may differ in depth: choose sp, or leave "
+       "{encoder-layers} out"},
       {[](const Config& c) { return c.parametrization != Parametrization::sp && c.lora_rank > 0; },
-       "{parametrization} has no rule for adapters: leave it out, or {lora}"},
+       "{parametrization} has no rule for adapters: choose sp, or leave {lora} out"},
       {[](const Config& c) { return c.parametrization != Parametrization::sp && c.projects(); },
-       "{parametrization} has no rule for an embedding narrower than the stream: leave it out, or "
-       "{embedding-channels}"},
+       "{parametrization} has no rule for an embedding narrower than the stream: choose sp, or leave "
+       "{embedding-channels} out"},
       {[](const Config& c) { return c.branch_warmup != BranchWarmup::none && c.branch_warmup_steps == 0; },
        "{branch-warmup} needs {branch-warmup-steps}, the steps in which the factor of the first block grows: set it"},
       {[](const Config& c) { return c.branch_warmup != BranchWarmup::none && c.placement_row->bypass; },

@@ -4,11 +4,7 @@
 #include <string>
 #include <unordered_map>
 
-namespace {
-
 bool is_branch_factor(const TensorSpec& spec) { return spec.name.ends_with(".branch_warmup"); }
-
-}  // namespace
 
 void set_branch_factors(Model& model, int64_t updates) {
   if (model.config.branch_warmup == BranchWarmup::none) return;
@@ -23,6 +19,13 @@ bool branch_warmup_ended(const Model& model) {
   return std::ranges::all_of(model.table, [&](const TensorSpec& spec) {
     return !is_branch_factor(spec) || model.weights[spec.offset] == 1;
   });
+}
+
+bool branch_warmup_ended(const Config& config, int64_t updates) {
+  if (config.branch_warmup == BranchWarmup::none) return true;
+  for (int layer = 0; layer < std::max(config.n_layer, config.encoder_layers); ++layer)
+    if (branch_warmup(config, layer, updates) < 1) return false;
+  return true;
 }
 
 Model without_branch_warmup(const Model& model) {

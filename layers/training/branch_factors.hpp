@@ -6,8 +6,11 @@
 // Sets the factors of all blocks to those after `updates` updates.
 void set_branch_factors(Model& model, int64_t updates);
 
-// True if all factors are 1, or there are none.
+bool is_branch_factor(const TensorSpec& spec);
+
+// True if all factors are 1, or there are none: of a model, and of models with this Config after `updates` updates.
 bool branch_warmup_ended(const Model& model);
+bool branch_warmup_ended(const Config& config, int64_t updates);
 
 // Returns the same model without a warm-up that has ended. Its weights have the same bits.
 Model without_branch_warmup(const Model& model);

@@ -129,11 +129,11 @@ std::string start_text(const Start& start) {
 }
 
 // The factors of a tensor, with the rows of the table of parametrizations that they are from. "" under sp.
-std::string factors_text(const TensorSpec& spec, const Config& config) {
+std::string factors_text(const TensorSpec& spec, const Config& config, bool decays) {
   if (config.parametrization == Parametrization::sp) return "";
   if (!spec.trained) return std::string("  ") + shape_rule(spec, config).name;
   return format("  %-9.4g", start_factor(spec, config)) + format(" %-9.4g", static_cast<double>(spec.rate)) +
-         (spec.decay ? format(" %-9.4g", static_cast<double>(spec.decay_factor)) : padded("", 10)) +
+         (decays ? format(" %-9.4g", static_cast<double>(spec.decay_factor)) : padded("", 10)) +
          format(" %-9.4g ", static_cast<double>(spec.epsilon_factor)) + shape_rule(spec, config).name + ", " +
          place_rule(spec).name;
 }
@@ -144,7 +144,7 @@ void print_row(const TensorSpec& spec, const TrainOptions& options) {
   for (int d : spec.shape) shape += (shape.empty() ? "(" : ", ") + std::to_string(d);
   const bool decays = spec.decay || decay_of(spec, options.optimizer_options) > 0;
   const char* decay = decays ? "yes" : "no";
-  const std::string factors = factors_text(spec, config);
+  const std::string factors = factors_text(spec, config, decays);
   std::printf("%-40s %-16s %13s  %-20s %s%s\n", spec.name.c_str(), (shape + ")").c_str(),
               format_count(static_cast<double>(spec.size())).c_str(), start_text(spec.start).c_str(),
               padded(spec.trained ? decay : "not trained", factors.empty() ? 0 : 5).c_str(), factors.c_str());
