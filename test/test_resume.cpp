@@ -90,7 +90,8 @@ TEST_CASE("an option of the schedule without an effect begins no new one", "[pro
   const Outcome idle = f.run("train --out r --resume --steps 9 --decay-steps 3 --dry-run");
   CHECK(contains(idle.out, "--decay-steps has no effect"));
   CHECK(!contains(idle.out, "a new schedule"));
-  CHECK(contains(f.run("train --out r --resume --steps 9 --min-lr 0.0002 --dry-run").out, "a new schedule from step 6"));
+  const Outcome given = f.run("train --out r --resume --steps 9 --min-lr 0.0002 --dry-run");
+  CHECK(contains(given.out, "a new schedule from step 6"));
   check_refused(f, "train --out r --resume --steps 9 --schedule-end 6 --dry-run",
                 "--schedule-end 6: r has already reached step 6; name a later step");
 }
