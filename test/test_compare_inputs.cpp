@@ -130,7 +130,8 @@ TEST_CASE("a comparison validates on another text without a part of the first", 
   f.write("val.txt", f.read("stories.txt").substr(0, 5000));
   const std::string words = "compare stories.txt --layers 1 --heads 1 --channels 8 --context 16 --batch 2 --steps 2" +
                             kGrid + "--threads 1 --val-fraction 0 --out x ";
-  check_refused(f, words, "without --val-data --val-fraction, too");
+  check_refused(f, words,
+                "compare needs the loss on a validation text: set --eval-every, and --val-fraction or --val-data");
   const Outcome o = f.run(words + "--val-data val.txt");
   INFO(o.err);
   CHECK(o.status == 0);

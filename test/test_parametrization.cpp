@@ -489,7 +489,7 @@ TEST_CASE("factors of the gated residual's matrices, whose rank does not grow", 
 }
 
 TEST_CASE("initial weights have the factors of their tensors, times what the base model draws", "[parametrization]") {
-  for (const char* placement : {"pre", "deepnorm", "sub-ln", "b2t"}) {
+  for (const char* placement : {"pre", "deepnorm", "sub-ln", "b2t", "hybridnorm"}) {
     INFO(placement);
     Config c = small(Parametrization::sp);
     c.placement = placement;

@@ -88,12 +88,16 @@ TEST_CASE("an option of the schedule without an effect begins no new one", "[pro
   const Corpus f;
   f.must(kRun + "--steps 6 --out r");
   const Outcome idle = f.run("train --out r --resume --steps 9 --decay-steps 3 --dry-run");
+  REQUIRE(idle.status == 0);
   CHECK(contains(idle.out, "--decay-steps has no effect"));
   CHECK(!contains(idle.out, "a new schedule"));
   const Outcome given = f.run("train --out r --resume --steps 9 --min-lr 0.0002 --dry-run");
   CHECK(contains(given.out, "a new schedule from step 6"));
   check_refused(f, "train --out r --resume --steps 9 --schedule-end 6 --dry-run",
                 "--schedule-end 6: r has already reached step 6; name a later step");
+  const std::string ended = kRun + "--steps 6 --schedule-end 3 --out s";  // the same command again
+  f.must(ended);
+  CHECK(!contains(f.run(ended + " --resume --steps 9 --quiet").err, "name a later step"));
 }
 
 TEST_CASE("--lr on resume begins a new schedule", "[program][resume][slow]") {

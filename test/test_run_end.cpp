@@ -252,7 +252,21 @@ TEST_CASE("the documents of a sample have at most 600 tokens together", "[progra
   CHECK(text.size() > 600);
   CHECK(text.size() <= 600 + std::string("==== step 1 ====\n\n\n\n").size());
   const std::string beams = "sample r --prompt One --beams 2 --length 3";
-  CHECK(f.run(beams + " --count 2").out == f.run(beams).out);  // one text, and its prompt once
+  const Outcome one = f.run(beams);
+  REQUIRE(one.status == 0);
+  CHECK(f.run(beams + " --count 2").out == one.out);  // one text, and its prompt once
+}
+
+TEST_CASE("Ctrl-C ends the sample of a finished run, which is not stored", "[program][end]") {
+  const Corpus f;
+  const Outcome o = f.run_until("train --data stories.txt --layers 6 --heads 4 --channels 256 --context 600 --batch 1 "
+                                "--steps 1 --threads 1 --eval-batches 1 --final-batches 1 --out r",
+                                SIGINT, [&] { return f.has("r/outcome.json"); });
+  INFO(o.out << o.err);
+  CHECK(o.status == 130);
+  CHECK(contains(o.out, "checkpoint  r/"));
+  CHECK(!f.has("r/samples.txt"));
+  check_refused(f, "train --out r --resume", "r is finished");
 }
 
 TEST_CASE("on a terminal, the progress line is cleared before a sample is printed", "[program][end]") {

@@ -487,8 +487,13 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
                  "--warmup 10%\n"));
   CHECK(contains(warnings("--lr 0"), "--lr 0: nothing will be learned\n"));
   CHECK(contains(warnings("--placement mix-ln --layers 3"),
-                 "--mix-fraction 0.25 of 3 layers is less than one: no block has --placement post\n"));
-  CHECK(!contains(warnings("--placement mix-ln --layers 4"), "is less than one"));
+                 "--mix-fraction 0.25 of 3 layers is less than one block, so none has --placement post: raise it to "
+                 "0.34\n"));
+  CHECK(!contains(warnings("--placement mix-ln --layers 3 --mix-fraction 0.34"), "is less than one"));
+  const std::string deep = "--placement mix-ln --layers 8 ";
+  CHECK(contains(warnings(deep + "--parametrization completep --base-channels 8 --base-layers 2"),
+                 "of the base model's 2 layers is less than one block"));
+  CHECK(contains(warnings(deep + "--encoder-layers 3 --objective pairs"), "of 3 layers is less than one block"));
   CHECK(contains(warnings("--lr 1"), "--lr 1: "));
   CHECK(contains(warnings("--min-lr 0.1"), "--min-lr 0.1 is above --lr 0.003: the learning rate rises at the end\n"));
   CHECK(contains(warnings("--min-lr 1e-4 --schedule constant"), "--min-lr has no effect with --schedule constant\n"));

@@ -66,7 +66,7 @@ Comparison with_cells(const Comparison& c, const std::vector<size_t>& cells) {
   return part;
 }
 
-// Trains none, and returns false at the first run that the search or the seeds still need.
+// Reads the trained runs without training any. Returns false at the first one that is missing.
 bool reads_all(Comparison& c) {
   c.trains = false;
   try {

@@ -165,6 +165,9 @@ size_t baseline_of(const Grid& grid, const std::string& name) {
   throw std::invalid_argument("--baseline: " + unknown_name("cell", name, known));
 }
 
+constexpr const char* kNeedsValidation =
+    "compare needs the loss on a validation text: set --eval-every, and --val-fraction or --val-data";
+
 // ---- checks: an error in the last run is reported now, not after an hour------------------------------------
 
 void check_options(const CompareOptions& c, const TrainOptions& o) {
@@ -180,9 +183,7 @@ void check_options(const CompareOptions& c, const TrainOptions& o) {
     throw std::invalid_argument("--join needs --out: name the directory that the processes share");
   if (c.join && o.force)
     throw std::invalid_argument("--force would remove what other processes train: leave it or --join out");
-  if (eval_every(o) == 0 || (o.val_fraction == 0 && o.val_data.empty()))
-    throw std::invalid_argument("compare goes by the loss on the validation split: --eval-every must be above 0, and "
-                                "without --val-data --val-fraction, too");
+  if (eval_every(o) == 0) throw std::invalid_argument(kNeedsValidation);
 }
 
 void count_tokens(Comparison& c) {
@@ -253,6 +254,7 @@ InputHashes hash_inputs(Comparison& c) {
     const TrainOptions& o = c.planned[i];
     if (c.texts.contains(reading_of(o))) continue;
     const Dataset data = load_text(o, c.out());
+    if (data.val.empty()) throw std::invalid_argument(kNeedsValidation);
     const InputHashes text = hash_text(o, data);
     const uint64_t validation = hash_validation(o, data);
     if (hashes.empty()) {

@@ -24,7 +24,8 @@ void add_new(Words& list, const std::string& word) {
   if (std::find(list.begin(), list.end(), word) == list.end()) list.push_back(word);
 }
 
-// Splits "placement=post,pre" into placement and {post, pre}. An earlier name of an option becomes its name.
+// Splits "placement=post,pre" into placement and {post, pre}. Replaces an earlier name of an option by its present
+// name.
 std::pair<std::string, Words> key_and_values(const std::string& word, const std::string& option) {
   const size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);

@@ -63,6 +63,12 @@ TrainOptions train_options_of(const json& given) {
   return o;
 }
 
+namespace {
+
+const char* said(const std::string& value) { return value.empty() ? "not set" : value.c_str(); }
+
+}  // namespace
+
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
                                      bool (*ignored)(const Setting&)) {
   const TrainOptions a = closed(there), b = closed(here);
@@ -72,8 +78,7 @@ std::vector<std::string> differences(const TrainOptions& there, const TrainOptio
     const bool open = s.text && (x.empty() || y.empty());  // follows from the text, which is compared elsewhere
     const bool derived = s.group.empty();                  // nobody sets it: options of the model decide it
     if (x != y && !open && !derived && !(ignored && ignored(s)))
-      list.push_back("--" + s.name + " is " + (x.empty() ? "open" : x) + " there and " + (y.empty() ? "open" : y) +
-                     " here");
+      list.push_back("--" + s.name + " is " + said(x) + " there and " + said(y) + " here");
   }
   return list;
 }

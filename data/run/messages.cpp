@@ -14,6 +14,7 @@
 #include "evaluate.hpp"
 #include "fill_masks.hpp"
 #include "generate_text.hpp"
+#include "layers/config/base_model.hpp"
 #include "layers/config/parametrization.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "unused_options.hpp"
@@ -42,7 +43,7 @@ std::string kept_factor(const FilledFactor& row, const Config& given) {
          format("%g", *value);
 }
 
-// A checkpoint says the factors that its model has.
+// With --init-from these factors are the model's, so a warning would blame options that nobody set.
 std::vector<std::string> kept_factors(const TrainOptions& given) {
   std::vector<std::string> lines;
   if (!given.init_from.empty()) return lines;
@@ -68,14 +69,18 @@ std::vector<std::string> rate_mistakes(const TrainOptions& o) {
   };
 }
 
-// Says that a placement has none of the early blocks of another one that it is made for.
+// Warns if --mix-fraction is too small for one early block, so that mix-ln is its second placement alone.
 std::vector<std::string> early_blocks(const TrainOptions& o) {
-  const Config c = resolved(with_vocabulary(o).config);
-  const Placement& row = *c.placement_row;
-  const bool none = row.early && &placement_at(c, 0, "attention") != row.early;
-  return {none ? "--mix-fraction " + format("%g", c.mix_fraction) + " of " + counted(c.n_layer, "layer") +
-                     " is less than one: no block has --placement " + row.early->name
-               : ""};
+  for (const Config& stack : stack_configs(resolved(with_vocabulary(o).config))) {
+    const Placement& row = *stack.placement_row;
+    if (!row.early || &placement_at(stack, 0, "attention") == row.early) continue;
+    const int depth = base_depth(stack);
+    return {"--mix-fraction " + format("%g", stack.mix_fraction) + " of " +
+            (depth == stack.n_layer ? "" : "the base model's ") + counted(depth, "layer") +
+            " is less than one block, so none has --placement " + row.early->name + ": raise it to " +
+            format("%g", std::ceil(100. / depth) / 100)};
+  }
+  return {""};
 }
 
 // Adds what `lines_of` says about the runs: of each kind of line, the first that is not empty.
@@ -191,7 +196,7 @@ std::vector<std::vector<int>> prompts_of(const Dataset& data, size_t most) {
   return prompts;
 }
 
-// Continues a prompt by at most `left` tokens, and takes those that it writes off `left`. Ctrl-C ends the text.
+// Continues a prompt by at most `left` tokens, and subtracts the number written from `left`. Ctrl-C ends the text.
 std::string continued(const Trainer& t, const std::vector<int>& prompt, Generation how, int& left) {
   how.length = left;
   how.around = t.data.around;
@@ -297,7 +302,7 @@ std::string sample_text(const Trainer& t) {
 
 std::string text_sample(const Trainer& t, int64_t step) {
   const std::string text = sample_text(t);
-  if (interrupted()) return "(stopped before its sample was whole)";
+  if (interrupted()) return "(Ctrl-C stopped this sample)";
   keep_sample(t.options().out, step, text);
   if (has_json_lines()) json_line(to_ascii({{"event", "sample"}, {"step", step}, {"text", text}}));
   return "---- sample ----\n" + for_terminal(text) + "\n----------------";

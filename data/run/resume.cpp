@@ -107,7 +107,7 @@ Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   if (!branch_warmup_ended(trained, header.step))
     throw std::invalid_argument(from + " is at step " + std::to_string(header.step) +
                                 ", where factors of --branch-warmup are below 1, and they would start at 0 again: "
-                                "train it on with --resume");
+                                "train it on with --resume, or name its last weights, " + kLastCheckpoint);
   trained.branch_warmup = BranchWarmup::none;
   trained.branch_warmup_steps = 0;
   const std::string& tokenizer = header.options.tokenizer;

@@ -7,7 +7,6 @@
 #include "data/options/command_settings.hpp"
 #include "data/options/toml.hpp"
 #include "data/strings/format.hpp"
-#include "unused_options.hpp"
 
 namespace {
 
@@ -54,13 +53,15 @@ std::string describe(const LearningRate& r, int64_t start, const std::string& en
   return text + ", then " + name_of(kSchedules, r.schedule) + " to " + format("%g", r.min_lr) + " at " + end;
 }
 
-constexpr const char* kBegin = "; --lr, --min-lr, --warmup or --schedule begin a new one";
+constexpr const char* kHowToBegin = "; --lr, --min-lr, --warmup or --schedule begin a new one";
 
 // True if the user has set an option of the schedule that has an effect.
 bool asks_for_schedule(const Command& given, const TrainOptions& now) {
-  const std::vector<std::string> unused = unused_option_names(now);
+  const auto acts = [&](const TrainSetting& s) {
+    return std::ranges::all_of(s.needs, [&](const auto& need) { return !need.met || need.met(now); });
+  };
   return std::ranges::any_of(train_settings(), [&](const TrainSetting& s) {
-    return s.schedule && given.said(s.name) && std::ranges::find(unused, s.name) == unused.end();
+    return s.schedule && given.said(s.name) && acts(s);
   });
 }
 
@@ -82,7 +83,7 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
   const bool other_end = timed || now.steps != before.steps;
   const LearningRate wanted = now.rate;
   const int64_t wanted_end = given.said("schedule-end") ? now.schedule_end : 0;
-  if (wanted_end > 0 && wanted_end <= reached)
+  if (wanted_end > 0 && wanted_end <= reached && wanted_end != before.schedule_end)
     throw std::invalid_argument("--schedule-end " + std::to_string(wanted_end) + ": " + now.out +
                                 " has already reached step " + std::to_string(reached) + "; name a later step");
   const bool asked = asks_for_schedule(given, now) || wanted_end > 0;
@@ -105,11 +106,11 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
   if (!other_end || !has_end(before.rate.schedule)) return "";
   const std::string end = std::to_string(end_of(before));
   if (reached >= end_of(before))
-    return format("the rate stays at %g: ", rate_at(now, reached)) + "the schedule ended at step " + end + kBegin;
+    return format("the rate stays at %g: ", rate_at(now, reached)) + "the schedule ended at step " + end + kHowToBegin;
   return "the schedule still ends at step " + end +
          (now.steps > end_of(before) ? format(", then the rate stays at %g", before.rate.min_lr)
                                      : "; the run ends before it") +
-         kBegin;
+         kHowToBegin;
 }
 
 void cool_down(TrainOptions& o, int64_t from, int64_t to) {

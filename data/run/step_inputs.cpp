@@ -23,7 +23,7 @@ void match(std::vector<TensorSpec>& table, const std::string& option, const std:
   }
   if (any) return;
   throw std::invalid_argument("--" + option + " " + pattern +
-                              (frozen ? " matches only tensors that do not train anyway: train_gpt info lists them"
+                              (frozen ? " matches only tensors that do not train; train_gpt info marks them"
                                       : " matches no tensor: train_gpt info lists their names"));
 }
 
@@ -41,7 +41,7 @@ void choose_trained(std::vector<TensorSpec>& table, const TrainOptions& o) {
   set_factors(table, o.config, o.optimizer_options.muon_scale);
   for (const RateGroup& group : kRateGroups)
     for (TensorSpec& spec : table)
-      if (o.*group.rate && group.has(spec)) {  // in place of the parametrization's factor, whose inverse acts on decay
+      if (o.*group.rate && group.has(spec)) {  // replaces the parametrization's factor, whose inverse must not act then
         spec.rate = static_cast<float>(*(o.*group.rate) / o.rate.lr);
         spec.decay_factor = 1;
       }
@@ -67,6 +67,7 @@ std::vector<TensorSpec> table_of_run(const TrainOptions& o) {
 MemoryNeed memory_of_run(const TrainOptions& o) {
   const std::vector<TensorSpec> table = table_of_run(o);
   MemoryNeed need = memory_of_training(o.config, o.batch, table, state_floats(table), scratch_floats(table));
+  if (o.resume || !o.init_from.empty()) need.profile = 0;  // the checkpoint has the gains
   need.gradients *= std::bit_width(static_cast<unsigned>(o.lanes));  // a buffer for each level of the tree
   return need;
 }

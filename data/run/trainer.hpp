@@ -42,8 +42,9 @@ struct Trainer : TrainingState {
   bool validates() const { return eval_every(options()) > 0 && !data.val.empty(); }
   int64_t batches_per_validation() const;
   bool measures_whole_validation(int64_t steps) const;  // at the end of a run of this many steps
-  // Documents may be short, so a sample has several. Together they have at most so many tokens.
+  // Documents may be short, so a sample has three.
   int sample_texts() const { return data.packing == Packing::stream ? 1 : 3; }
+  // The most tokens of a sample, over all its texts.
   int sample_length() const { return std::min(kSampleTokens, sample_texts() * model.config.context); }
   std::string path(const std::string& file) const { return options().out + "/" + file; }
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Encodes what a dataset is read from.
+// Encodes a source and appends it to a dataset.
 
 #include <vector>
 

@@ -23,8 +23,6 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// ---- tokens ----------------------------------------------------------------------------------------------
-
 Tokenizer alphabet_of(const Text& text, const Text& validation) {
   std::set<uint32_t> known;
   for (const Text* part : {&text, &validation}) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a dataset is read from: texts or token files, and the tokenizer file next to those.
+// The sources of a dataset: texts or token files, and the tokenizer file next to token files.
 
 #include <string>
 #include <vector>

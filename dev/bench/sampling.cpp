@@ -75,7 +75,7 @@ void bench_prompt(Bench& bench, const Config& config, NumberType numbers, const 
 }
 
 void bench_prompts(Bench& bench) {
-  bench.report.table("prompts", "GPT-2 124M reads a prompt of 1024 tokens",
+  bench.report.table("prompts", "GPT-2 124M reads a prompt of 1024 tokens into a new cache",
                      {{"of", "", 28, kText}, {"seconds", "s", 6, 3}, {"tokens per second", "tokens/s", 9, 0},
                       {"speed", "GFLOP/s", 8, 0}, {"share", "of ceiling", 10, kShare}});
   Config config = resolve(preset_config("gpt2", "124M"));

@@ -44,7 +44,7 @@ bool acts_on_stream(const TensorSpec& spec) {
   return false;
 }
 
-// The first row that holds counts.
+// The first row that holds counts. A matrix with a side that does not grow also names its Growth (placements.hpp).
 constexpr ShapeRule kShapes[] = {
     // (V,C): one row acts; (C,rank)
     {.name = "embedding", .gradient = {.width = -1},

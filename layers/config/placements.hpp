@@ -116,7 +116,8 @@ const Placement& placement_at(const Config& config, int layer, std::string_view 
 // Returns the row of config.init, or the placement's.
 const InitRow& init_row(const Config& config);
 
-// Which sides of a matrix (out, in) grow with the width; the outputs of a gate of heads grow with their number.
+// Which sides of a matrix (out, in) grow with the width, as the table of shapes in parametrization.cpp says.
+// in_and_heads: the outputs of a gate of heads grow with the number of heads.
 enum class Growth { both, in, out, in_and_heads };
 
 // Returns the initial values of a matrix (out, in) of a branch, or outside of all: those of the base model, which

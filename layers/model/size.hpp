@@ -21,7 +21,7 @@ struct MemoryNeed {
   size_t cache = 0;    // keys and values while sampling
   size_t padding = 0;  // unused rest of each buffer's last page
   size_t best = 0;     // a copy of the best weights
-  size_t profile = 0;  // of Admin's pass before the first step, what is more than the cache and the copy
+  size_t profile = 0;  // Admin's pass before the first step, as far as it exceeds cache + best
   size_t other() const { return cache + padding + best + profile + kProgramBytes; }
   size_t total() const { return weights + gradients + moments + activations + scratch + other(); }
 };

@@ -50,7 +50,8 @@ bool trains_router(const std::vector<TensorSpec>& table, int layer) {
   });
 }
 
-// Moves the experts' selection bias by the load of the whole step (layers/moe/router.hpp), unless the router is frozen.
+// Moves the experts' selection bias by the load of the whole step (layers/moe/router.hpp), unless the router is frozen:
+// adapters that are exported alone do not hold the bias.
 void move_router_bias(TrainingState& s) {
   const Config& config = s.model.config;
   if (config.experts == 0 || config.router_bias == 0) return;

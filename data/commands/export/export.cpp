@@ -82,19 +82,26 @@ void require_nothing_but_adapters(const TrainedModel& trained) {
   const Config config = trained.model.config.without_lora();
   if (std::ranges::any_of(trained.model.table, is_running))
     throw std::invalid_argument(std::string("training has changed BatchNorm's running statistics, too") + kAdvice);
-  const std::string& from = trained.header.options.init_from;
-  if (from.empty()) throw std::invalid_argument(std::string("no program has the model of these adapters") + kAdvice);
-  Config base;
-  try {
-    base = read_checkpoint_header(find_checkpoint(from)).options.config.without_lora();
-  } catch (const std::runtime_error&) {
-    std::fprintf(stderr, "NOTE: %s is not there, so nobody checked that the model differs from it by adapters alone\n",
-                 from.c_str());
-    return;
+  TrainOptions before = trained.header.options;
+  while (before.config.lora_rank > 0) {  // a run may go on with the adapters of another one
+    const std::string from = before.init_from;
+    if (from.empty())
+      throw std::invalid_argument(std::string("these adapters were trained on random weights, which no folder holds") +
+                                  kAdvice);
+    try {
+      before = read_checkpoint_header(find_checkpoint(from)).options;
+    } catch (const std::runtime_error& error) {
+      std::fprintf(stderr, "NOTE: export cannot check that only adapters differ from %s: %s\n", from.c_str(),
+                   error.what());
+      return;
+    }
+    Config base = before.config.without_lora();
+    base.context = config.context;
+    base.branch_warmup = BranchWarmup::none;  // --init-from takes only a warm-up that has ended
+    base.branch_warmup_steps = 0;
+    if (const std::string changed = changed_setting(config, base); !changed.empty())
+      throw std::invalid_argument("these adapters need a model with " + changed + ", as " + from + " has" + kAdvice);
   }
-  base.context = config.context;
-  if (const std::string changed = changed_setting(config, base); !changed.empty())
-    throw std::invalid_argument("the model of these adapters has " + changed + " in " + from + kAdvice);
 }
 
 // A ramp that has ended is a factor of 1, which other programs do not need to know.
@@ -104,7 +111,7 @@ void drop_branch_warmup(TrainedModel& trained, const std::string& checkpoint) {
   if (!branch_warmup_ended(trained.model))
     throw std::invalid_argument(checkpoint + " is at step " + std::to_string(trained.header.step) +
                                 ", where factors of --branch-warmup are below 1, which no other program knows: " +
-                                "train it on with --resume");
+                                "train it on with --resume, or name its last weights, " + kLastCheckpoint);
   trained.model = without_branch_warmup(trained.model);
 }
 

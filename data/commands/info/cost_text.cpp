@@ -166,7 +166,7 @@ std::string memory(const Config& config, const StepCosts& costs, double N) {
     row(costs[0].of(role).name, "", [&](const StepCost& c) { return bytes(c.of(role).floats); });
   need("sampling", "keys and values of " + counted(std::min(config.context, kSampleTokens), "token"),
        &MemoryNeed::cache);
-  need("profiling", "a pass for Admin's gains, beyond the cache and the copy", &MemoryNeed::profile);
+  need("profiling", "Admin's first pass, beyond sampling and best weights", &MemoryNeed::profile);
   row("padding", "to 64 bytes a tensor, 2 MB a buffer", [&](const StepCost& c) {
     return static_cast<double>(c.need.activations + c.need.padding) - bytes(c.kept) - bytes(c.shared);
   });

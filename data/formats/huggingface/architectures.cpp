@@ -227,6 +227,7 @@ std::string changed_setting(const Config& of, const Config& from) {
   each_difference(a, b, [&](const TrainSetting& s) {
     if (first.empty()) first = "--" + s.name + " " + s.value(a) + " instead of " + s.value(b);
   });
+  std::erase(first, '"');
   return first;
 }
 

@@ -229,7 +229,7 @@ def draw_moves(axis, found, optimizer, direction):
     axis.axvspan(-HALF, HALF, color="0.93", zorder=0)
     axis.axvline(0, color="0.5", linewidth=1)
     axis.set(yticks=range(len(PLACEMENTS)), yticklabels=PLACEMENTS, ylim=(len(PLACEMENTS) - 0.5, -1.5),
-             xlim=(-3.6, 3.6), xlabel=f"doublings of the best rate, {SIZES[direction][0]} → "
+             xlim=(-4.6, 2.6), xlabel=f"doublings of the best rate, {SIZES[direction][0]} → "
              f"{SIZES[direction][-1]} {KEYS[direction]}", title=f"{OPTIMIZERS[optimizer]}, {direction}")
     axis.legend(fontsize=8, loc="upper right", ncols=2)
 
