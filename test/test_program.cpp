@@ -467,7 +467,7 @@ TEST_CASE("wrong input ends with one clear line and leaves nothing behind", "[pr
       {"compare --data stories.txt --grid seed=1,x", "seed 'x' is not a whole number"},
       {"compare --data stories.txt --tune seed=4,5", "it must not be chosen by the loss"},
       {"compare --data stories.txt --tune heads=2,3", "--heads 3 does not divide"},
-      {"compare --data stories.txt --grid placement=post --eval-every 0", "the loss on the validation split"},
+      {"compare --data stories.txt --grid placement=post --eval-every 0", "needs the loss on a validation text"},
       {"compare --data stories.txt --grid placement=post --steps 0", "compares nothing"},
       {"corpus --bytes many --out x.txt", "not a size"},
       {"corpus --bytes 10k --out nowhere/x.txt", "cannot write nowhere/x.txt"},
