@@ -100,6 +100,7 @@ class Cells:
         axis.axvline(0, color="0.5", linewidth=1)
         axis.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5), title=self.texts[text],
                  xlabel=f"final loss minus that of {self.baseline}")
+        axis.locator_params(axis="x", nbins=6)
         if axis.get_legend_handles_labels()[0]:
             axis.legend(fontsize=8)
 
