@@ -74,7 +74,7 @@ std::string directory_name(const std::string& cell) {
 
 namespace {
 
-// The options as a run of them stores them.
+// Returns the options that a run would store: with the tokenizer that it reads, and with absolute paths.
 TrainOptions as_stored(TrainOptions o) {
   o = with_vocabulary(std::move(o));
   if (o.init_from.empty() && !o.data.empty()) o.tokenizer = tokenizer_of(o);

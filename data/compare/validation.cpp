@@ -13,7 +13,7 @@
 
 namespace {
 
-// Returns how many rows of the validation split the final loss of a run is about: all, or those of --eval-batches.
+// Returns the number of validation rows that a run's final loss is measured on: all, or those of --eval-batches.
 size_t rows_at_end(const TrainOptions& o, const Dataset& data) {
   const int64_t all = validation_batches(data, o.batch), limit = final_batches(o);
   const bool whole = limit == 0 || all <= limit || o.eval_batches == 0 || all <= o.eval_batches;
