@@ -13,7 +13,7 @@
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/host/progress.hpp"
-#include "data/text/text_files.hpp"
+#include "data/text/readers/text_files.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/pipeline/normalize.hpp"

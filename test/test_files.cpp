@@ -12,7 +12,7 @@
 #include "catch.hpp"
 #include "data/files/mapped_file.hpp"
 #include "data/run_directory/directory.hpp"
-#include "data/text/text_files.hpp"
+#include "data/text/readers/text_files.hpp"
 #include "data/text/token_files.hpp"
 #include "message.hpp"
 #include "program.hpp"

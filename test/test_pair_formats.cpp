@@ -11,7 +11,7 @@
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/formats/huggingface/modeling.hpp"
 #include "data/formats/safetensors.hpp"
-#include "data/text/pairs.hpp"
+#include "data/text/readers/pairs.hpp"
 #include "data/text/spans.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "layers/model/presets.hpp"

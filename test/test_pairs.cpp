@@ -10,7 +10,7 @@
 #include "data/run/evaluate.hpp"
 #include "data/run/generate_text.hpp"
 #include "data/run/step_inputs.hpp"
-#include "data/text/pairs.hpp"
+#include "data/text/readers/pairs.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "message.hpp"
 #include "numbered_lines.hpp"

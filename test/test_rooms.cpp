@@ -43,6 +43,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"data/tokenizer/models"},
     {"data/tokenizer", "data/tokenizer/gguf"},
     {"data/corpus"},
+    {"data/text/readers"},
     {"data/text"},
     {"data/options"},
     {"data/formats", "data/formats/gguf", "data/formats/huggingface", "data/formats/pytorch"},

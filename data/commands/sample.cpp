@@ -24,8 +24,8 @@
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/text/documents.hpp"
-#include "data/text/pairs.hpp"
-#include "data/text/text_files.hpp"
+#include "data/text/readers/pairs.hpp"
+#include "data/text/readers/text_files.hpp"
 
 namespace {
 

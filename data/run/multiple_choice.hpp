@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/options/options.hpp"
-#include "data/text/json_questions.hpp"
+#include "data/text/readers/json_questions.hpp"
 #include "layers/model/model.hpp"
 
 // The points that a model gets for the questions of a category. A question is a point if its right choice has the

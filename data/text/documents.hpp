@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/text/readers/text_files.hpp"
 #include "dataset.hpp"
-#include "text_files.hpp"
 
 // The names of --documents. Any other text is a separator between documents.
 inline constexpr const char* kDocuments[] = {"file", "line", "paragraph"};

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "data/text/readers/text_files.hpp"
 #include "split.hpp"
-#include "text_files.hpp"
 
 // Which text to read, and how to split and draw it.
 struct TextOptions : TextFiles, SplitOptions, DocumentOptions {

@@ -7,8 +7,9 @@
 #include "data/corpus/translation.hpp"
 #include "data/files/files.hpp"
 #include "data/strings/format.hpp"
+#include "data/strings/utf8.hpp"
+#include "data/text/readers/pairs.hpp"
 #include "data/tokenizer/stored_tokenizer.hpp"
-#include "pairs.hpp"
 #include "token_files.hpp"
 
 namespace fs = std::filesystem;

@@ -14,7 +14,7 @@
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
-#include "data/text/pairs.hpp"
+#include "data/text/readers/pairs.hpp"
 #include "layers/norm/norm.hpp"
 #include "layers/training/branch_factors.hpp"
 #include "model_card.hpp"

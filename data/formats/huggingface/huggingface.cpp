@@ -19,7 +19,7 @@
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/text/masking.hpp"
-#include "data/text/pairs.hpp"
+#include "data/text/readers/pairs.hpp"
 #include "data/text/spans.hpp"
 #include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/character_files.hpp"
