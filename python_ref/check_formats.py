@@ -72,6 +72,7 @@ CLASSES = {
     "gpt-oss": "--preset mixtral --experts 4 --bias --router-logit-bias --activation swiglu-clamped --attention-sinks "
     "--window 5 --window-layers 0 --rope-scaling yarn --rope-factor 4 --rope-original 20 --no-rope-truncate",
     "granite": f"--preset llama --branch-scale 0.5 --logit-scale 0.7 --embedding-scale 3 --attention-scale 0.1 {GQA}",
+    "hyperclovax": f"--preset llama --placement sandwich --branch-scale 0.5 --logit-scale 0.7 {GQA}",
     "cohere": f"--preset llama --norm layernorm --block parallel-shared --tied --logit-scale 2 {GQA}",
     "cohere2": "--preset llama --norm layernorm --block parallel-shared --tied --logit-scale 2 --window 5 "
     "--window-layers 0 --rope-layers 0",
@@ -206,6 +207,11 @@ MADE = {
     "phi": hf.PhiConfig(**LLAMA), "phi3": hf.Phi3Config(**LLAMA), "glm": hf.GlmConfig(**LLAMA, attention_bias=True),
     "stablelm": hf.StableLmConfig(**LLAMA, use_qkv_bias=True), "starcoder2": hf.Starcoder2Config(**LLAMA),
 }  # fmt: skip
+if hasattr(hf, "HyperCLOVAXConfig"):  # not in the oldest
+    MADE["hyperclovax"] = hf.HyperCLOVAXConfig(
+        **LLAMA, embedding_multiplier=12, logits_scaling=0.125, residual_multiplier=0.22, attention_multiplier=0.05
+    )
+    MADE["hyperclovax-pre"] = hf.HyperCLOVAXConfig(**LLAMA, use_post_norm=False)
 
 CHATS = {
     "chatml": "--chat-template chatml --tokenizer bpe:300", "plain": "--chat-template plain --tokenizer bpe:300",
@@ -229,7 +235,7 @@ MORE = {
     "residual_multiplier": [2.0], "attention_multiplier": [2.0], "logits_scaling": [2.0], "clip_qkv": [0.1],
     "parallel_attn": [False], "multi_query": [False], "no_rope_layers": [[0, 1]],
     "no_rope_layer_interval": [2], "rope_local_base_freq": [50.0], "sliding_window_pattern": [2],
-    "use_qk_norm": [True], "rotary_dim": [2], "qk_layernorm": [True],
+    "use_post_norm": [False], "use_qk_norm": [True], "rotary_dim": [2], "qk_layernorm": [True],
     "original_max_position_embeddings": [16], "attention_types": [[[["local"], 2]]], "window_size": [3],
     "layer_types": [["full_attention", "full_attention"]],
 }  # fmt: skip
@@ -794,6 +800,7 @@ def other(value):
 # and some keys of config.json are not read.
 OLDEST = hf.__version__ == "5.0.0"
 NOT_OLDEST = {"olmo3", "lora-olmo3", "peft-olmo3", "in-olmo3", "peft-phi4-mini", "in-phi4-mini"}
+NOT_OLDEST |= {"hyperclovax", "lora-hyperclovax", "peft-hyperclovax"}
 KEYS_NOT_OLDEST = {(name, "attn_logit_softcapping") for name in ("gemma3", "gemma3-4b")}
 KEYS_NOT_OLDEST |= {(name, "rope_parameters") for name in ("gpt-neox", "pythia", "neox-linear")}
 KEYS_NOT_OLDEST |= {(name, "encoder_layers") for name in ("bart", "marian", "mbart", "pegasus")}

@@ -74,6 +74,10 @@ OTHERS = {
         **SMALL, num_key_value_heads=1, embedding_multiplier=12.0, logits_scaling=8.0, residual_multiplier=0.22,
         attention_multiplier=0.25,
     ),
+    "hyperclovax": transformers.HyperCLOVAXConfig(
+        **SMALL, num_key_value_heads=1, embedding_multiplier=12.0, logits_scaling=0.125, residual_multiplier=0.22,
+        attention_multiplier=0.25,
+    ),
     "cohere": transformers.CohereConfig(**SMALL, num_key_value_heads=1, logit_scale=0.25),
     "cohere2": transformers.Cohere2Config(
         **SMALL, num_key_value_heads=1, sliding_window=4, layer_types=WINDOW_FIRST, attention_bias=True

@@ -56,6 +56,7 @@ const std::vector<Architecture>& architectures() {
       {"olmo3", "Olmo3ForCausalLM", "olmo2", false, kOlmo3Fields, kReorderedModules},
       {"olmo", "OlmoForCausalLM", "llama", false, kOlmoFields, kLlamaModules},
       {"granite", "GraniteForCausalLM", "llama", false, kGraniteFields, kLlamaModules},
+      {"hyperclovax", "HyperCLOVAXForCausalLM", "llama", false, kHyperclovaxFields, kHyperclovaxModules},
       {"smollm3", "SmolLM3ForCausalLM", "llama", false, kSmollm3Fields, kLlamaModules},
       {"gemma2", "Gemma2ForCausalLM", "gemma2", false, kGemma2Fields, kSandwichModules},
       {"gemma3_text", "Gemma3ForCausalLM", "gemma3", false, kGemma3Fields, kSandwichModules},

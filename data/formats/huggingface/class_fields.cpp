@@ -130,6 +130,14 @@ ConfigFields like_llama(const ConfigFields& more, const Absent& absent = {}) {
   return like_llama_but_rope(append({rope(absent.theta, absent.partial_rope)}, more), absent);
 }
 
+// Llama with factors on the embedding and on what branches add.
+ConfigFields scaled_llama(const ConfigFields& more) {
+  return like_llama(append({kSilu, kAttentionBias, fixed("mlp_bias", false),
+                            factor("embedding_multiplier", &Config::embedding_scale, 1),
+                            factor("residual_multiplier", &Config::branch_scale, 1)},
+                           more));
+}
+
 // The number of experts, under either of its names; transformers 5 reads both. Llama's own fields have no experts.
 ConfigFields expert_fields(const ConfigKey& key, int fallback, int fallback_per_token, const ConfigFields& more) {
   const ConfigField experts = size(key, &Config::experts, fallback);
@@ -264,10 +272,14 @@ const ConfigFields kOlmoFields = like_llama({kSilu, kAttentionBias, fixed("clip_
                                              })});
 
 const ConfigFields kGraniteFields =
-    like_llama({kSilu, kAttentionBias, fixed("mlp_bias", false),
-                factor("embedding_multiplier", &Config::embedding_scale, 1),
-                factor("attention_multiplier", &Config::attention_scale, 1),
-                factor("residual_multiplier", &Config::branch_scale, 1), logits_scaling()});
+    scaled_llama({factor("attention_multiplier", &Config::attention_scale, 1), logits_scaling()});
+
+// Peri-LN is Sandwich-LN. The logits are multiplied, where Granite's are divided.
+const ConfigFields kHyperclovaxFields =
+    scaled_llama({factor("attention_multiplier", &Config::attention_scale),
+                  factor("logits_scaling", &Config::logit_scale, 1),
+                  choice("use_post_norm", true, [](Config& c, bool on) { c.placement = on ? "sandwich" : "pre"; },
+                         [](const Config& c) { return c.placement == "sandwich"; })});
 
 const ConfigFields kCohereFields = cohere_fields(500000, {fixed("use_qk_norm", false)});
 

@@ -11,6 +11,6 @@ extern const ConfigFields kCausalFields;  // of every class: no token sees later
 extern const ConfigFields kBertFields, kBloomFields, kCodegenFields, kCohereFields, kCohere2Fields,
     kFalcon40bFields, kFalcon7bFields, kGemmaFields, kGemma2Fields, kGemma3Fields, kGlmFields, kGlm4Fields,
     kGpt1Fields, kGpt2Fields, kGptBigcodeFields, kGptjFields, kGptNeoFields, kGptNeoxFields, kGptOssFields,
-    kGraniteFields, kLlamaFields, kMistralFields, kMixtralFields, kNanochatFields, kOlmoFields, kOlmo2Fields,
-    kOlmo3Fields, kOlmoeFields, kOptFields, kPhiFields, kPhi3Fields, kQwen2Fields, kQwen3Fields,
-    kQwen3MoeFields, kRobertaFields, kSmollm3Fields, kStablelmFields, kStarcoder2Fields;
+    kGraniteFields, kHyperclovaxFields, kLlamaFields, kMistralFields, kMixtralFields, kNanochatFields,
+    kOlmoFields, kOlmo2Fields, kOlmo3Fields, kOlmoeFields, kOptFields, kPhiFields, kPhi3Fields, kQwen2Fields,
+    kQwen3Fields, kQwen3MoeFields, kRobertaFields, kSmollm3Fields, kStablelmFields, kStarcoder2Fields;

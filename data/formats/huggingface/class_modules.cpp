@@ -151,6 +151,12 @@ const Modules kGlm4Norms = {
     {"block.#.ffn.norm_in", "model.layers.#.post_attention_layernorm"},
     {"block.#.ffn.norm_out", "model.layers.#.post_mlp_layernorm"},
 };
+const Modules kHyperclovaxNorms = {
+    {"block.#.attention.norm_in", "model.layers.#.input_layernorm"},
+    {"block.#.attention.norm_out", "model.layers.#.post_norm1"},
+    {"block.#.ffn.norm_in", "model.layers.#.post_attention_layernorm"},
+    {"block.#.ffn.norm_out", "model.layers.#.post_norm2"},
+};
 const Modules kReorderedNorms = {
     {"block.#.attention.norm_out", "model.layers.#.post_attention_layernorm"},
     {"block.#.ffn.norm_out", "model.layers.#.post_feedforward_layernorm"},
@@ -370,6 +376,7 @@ const Modules kFalcon40bModules = falcon_modules({{"block.#.attention.norm_in", 
 const Modules kLlamaModules = like_llama(kPreNorms);
 const Modules kReorderedModules = like_llama(kReorderedNorms);
 const Modules kSandwichModules = like_llama(kSandwichNorms);
+const Modules kHyperclovaxModules = like_llama(kHyperclovaxNorms);
 const Modules kGlmModules =
     like_llama(kPreNorms, concat(kGateUp, kNeighbors));
 const Modules kGlm4Modules = like_llama(kGlm4Norms, concat(kGateUp, kNeighbors));

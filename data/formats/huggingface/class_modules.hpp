@@ -43,6 +43,6 @@ inline constexpr int kCodegenParts = 4;  // of its joined matrix of q, v and k
 // but order their channels differently.
 extern const Modules kBartModules, kBertModules, kBloomModules, kCodegenModules, kCohereModules, kFalcon7bModules,
     kFalcon40bModules, kGlmModules, kGlm4Modules, kGpt1Modules, kGpt2Modules, kGptBigcodeModules, kGptjModules,
-    kGptNeoModules, kGptNeoxModules, kGptOssModules, kLlamaModules, kMarianModules, kMixtralModules, kNanochatModules,
-    kQwen3MoeModules, kReorderedModules, kRobertaModules, kSandwichModules, kOptModules, kPhiModules, kPhi3Modules,
-    kStarcoder2Modules, kT5Modules;
+    kGptNeoModules, kGptNeoxModules, kGptOssModules, kHyperclovaxModules, kLlamaModules, kMarianModules,
+    kMixtralModules, kNanochatModules, kQwen3MoeModules, kReorderedModules, kRobertaModules, kSandwichModules,
+    kOptModules, kPhiModules, kPhi3Modules, kStarcoder2Modules, kT5Modules;

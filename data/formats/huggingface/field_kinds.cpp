@@ -37,10 +37,11 @@ ConfigField written(const char* key, int Config::*member) {
   return {[](Config&, const json&) {}, [=](json& file, const Config& c) { file[key] = c.*member; }};
 }
 
-ConfigField factor(const char* key, std::optional<double> Config::*member, double absent) {
+ConfigField factor(const char* key, std::optional<double> Config::*member, std::optional<double> absent) {
   return {[=](Config& c, const json& file) {
             const json value = value_at(file, key);
-            c.*member = static_cast<float>(value.is_null() ? absent : number_value(key, value));
+            const std::optional<double> given = value.is_null() ? absent : number_value(key, value);
+            if (given) c.*member = static_cast<float>(*given);
           },
           [=](json& file, const Config& c) { file[key] = shortest(static_cast<float>(*(c.*member))); }};
 }

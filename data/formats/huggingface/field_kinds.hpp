@@ -32,8 +32,9 @@ ConfigField optional_number(const char* key, T Config::*member, T absent = 0) {
 // A number that is written for other programs and not read.
 ConfigField written(const char* key, int Config::*member);
 
-// A factor that a model always has.
-ConfigField factor(const char* key, std::optional<double> Config::*member, double absent);
+// A factor that a model always has. Without `absent`, resolve() derives it if the key is absent or null.
+ConfigField factor(const char* key, std::optional<double> Config::*member,
+                   std::optional<double> absent = std::nullopt);
 
 ConfigField epsilon(const char* key, double absent);
 ConfigField tied(bool absent);
