@@ -1,7 +1,8 @@
 # The PyTorch reference, and exchanges with other programs. Python's packages are installed here and in the folders that
 # need more.
 EXCHANGES := check-formats check-gguf check-tokenizers
-NO_COMPILER += venv .venv/% build/oldest/% reference reference-huggingface check-pages check-pairs check-markdown
+NO_COMPILER += venv .venv/% build/oldest/% reference reference-huggingface check-layers check-pages check-pairs \
+               check-markdown
 
 reference: venv  ## write test/reference/*.npy with PyTorch
 	@$(PYTHON) python_ref/reference.py $(ARGS)
@@ -14,6 +15,10 @@ check-gguf: $(VENV)/.gguf  ## run exported models in llama.cpp, and compare resu
 check-tokenizers: $(VENV)/.huggingface  ## compare the tokens of exported tokenizers in transformers with ours
 $(EXCHANGES): build/train_gpt
 	@$(PYTHON) python_ref/$(subst -,_,$@).py $(ARGS)
+
+check-layers: $(VENV)/.huggingface  ## compare streams and GatedNorm of the twin with classes of transformers
+	@$(PYTHON) python_ref/check_norms.py
+	@$(PYTHON) python_ref/check_streams.py
 
 check-pages: venv  ## run the PyTorch lines of the pages, and compare them with the worked examples
 	@$(PYTHON) python_ref/check_pages.py
