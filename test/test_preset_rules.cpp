@@ -31,6 +31,32 @@ TEST_CASE("gemma2 multiplies its embedding by the square root of the channels", 
   CHECK(config_of("--preset llama --channels 48").embedding_scale == 1);
 }
 
+TEST_CASE("the widths of a preset stay in proportion to the channels, unless they are given", "[presets]") {
+  CHECK(config_of("--preset llama3").hidden == 448);
+  CHECK(config_of("--preset llama3 --channels 256").hidden == 896);
+  CHECK(config_of("--preset llama3 --channels 256 --hidden 448").hidden == 448);
+  CHECK(config_of("--preset llama3 --size 8B --channels 1024 --heads 8").hidden == 3584);
+  CHECK(config_of("--preset olmoe --channels 64").hidden == 16);
+  CHECK(config_of("--preset opt-350m --channels 64").embedding_channels == 32);
+  CHECK(config_of("--preset opt-350m --channels 64 --embedding-channels 64").embedding_channels == 64);
+  CHECK(config_of("--preset llama --channels 48").hidden == 128);  // 8/3 C
+}
+
+TEST_CASE("the heads of a size by depth are as wide as those of its base model", "[presets][parametrization]") {
+  const std::string mup = " --parametrization mup --base-channels 64 ";
+  CHECK(config_of("--size d8" + mup).base_heads == 2);
+  CHECK(*config_of("--size d8" + mup).attention_scale == Approx(1 / std::sqrt(32)));
+  CHECK(config_of("--size d8 --base-heads 1" + mup).base_heads == 1);
+  CHECK(config_of("--size d8 --heads 4" + mup).base_heads == 4);
+  CHECK(config_of("--channels 256 --heads 8" + mup).base_heads == 8);
+}
+
+TEST_CASE("factors that contain the width take the base model's", "[presets][parametrization]") {
+  const std::string mup = " --channels 256 --parametrization mup --base-channels 64 ";
+  CHECK(config_of("--preset gemma2" + mup).embedding_scale == 8);
+  CHECK(*config_of("--preset t5 --encoder-layers 0 --objective lm" + mup).logit_scale == .125 * .25);
+}
+
 TEST_CASE("presets with a window have it in the layers that their sources name", "[presets]") {
   const auto layers = [](const std::string& preset) { return config_of("--preset " + preset).window_layers; };
   CHECK(layers("gemma2") == "1 of 2");

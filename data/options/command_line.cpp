@@ -233,6 +233,20 @@ Givens expand_config(KnownOptions& r, Givens givens) {
 
 // ---- givens → a command ----------------------------------------------------------------------------------
 
+// Sizes that follow from the channels if they are not given: the widths of a preset's model, and the heads of the base
+// model of a size by depth, in which all heads are equally wide.
+void follow_channels(Command& c) {
+  Config& config = c.train.config;
+  std::vector<int Config::*> widths;
+  if (!c.said("hidden")) widths.push_back(&Config::hidden);
+  if (!c.said("embedding-channels")) widths.push_back(&Config::embedding_channels);
+  if (c.said("channels")) scale_widths(config, preset_config(c.train.preset, c.train.size), widths);
+  const std::vector<std::string> by_depth = sizes_by_depth();
+  const bool own_heads = c.said("heads") || c.said("head-dim") || c.said("base-heads");
+  if (own_heads || config.base_channels == 0 || std::ranges::find(by_depth, c.train.size) == by_depth.end()) return;
+  config.base_heads = heads_by_depth(config.base_channels);
+}
+
 void set_options(Command& c) {
   // The preset comes first, because the other options change it.
   if (const Given* preset = find(c.given, "preset")) c.train.preset = preset->values[0];
@@ -249,6 +263,7 @@ void set_options(Command& c) {
   const std::vector<CommandSetting>& settings = settings_of(c.kind);
   for (const Given& g : c.given)
     for (const std::string& value : g.values) find_setting(settings, g.name)->set(c, value);
+  follow_channels(c);
   const bool reads_no_text = c.said("pairs") || c.said("choices") || c.said("hellaswag");
   for (const Setting& s : settings)
     if (s.required && !c.said(s.name) && !(s.name == "data" && reads_no_text)) {

@@ -122,7 +122,7 @@ void describe_info(SettingTable<Command>& t) {
   t.number("ranks", &Command::info_ranks, 1, 4096, "number of ranks whose memory and traffic --cost shows");
   t.text("bandwidth", &Command::info_bandwidth, "BITS", "network of a rank in bits per second, e.g. 10G");
   t.number("speed", &Command::info_speed, 0, 1e12, "tokens per second of one process (default: the run's)");
-  for (const auto describe : {describe_lanes, describe_trained, describe_model})
+  for (const auto describe : {describe_lanes, describe_optimizer, describe_trained, describe_model})
     t.add(&Command::train, rows_of(describe));
 }
 

@@ -70,7 +70,7 @@ const char* said(const std::string& value) { return value.empty() ? "not set" : 
 }  // namespace
 
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
-                                     bool (*ignored)(const Setting&)) {
+                                     const std::function<bool(const Setting&)>& ignored) {
   const TrainOptions a = closed(there), b = closed(here);
   std::vector<std::string> list;
   for (const TrainSetting& s : train_settings()) {

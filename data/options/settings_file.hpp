@@ -1,6 +1,7 @@
 #pragma once
 // Stores a run's settings: as TOML in config.toml, as JSON in checkpoints.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,4 +23,4 @@ TrainOptions train_options_of(const nlohmann::json& settings);
 
 // The options in which two runs differ, unless they are `ignored` (null: none): "--lr is 0.001 there and 0.002 here".
 std::vector<std::string> differences(const TrainOptions& there, const TrainOptions& here,
-                                     bool (*ignored)(const Setting&) = nullptr);
+                                     const std::function<bool(const Setting&)>& ignored = nullptr);

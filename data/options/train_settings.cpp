@@ -240,6 +240,8 @@ std::string help_of(const std::string& what, bool Optimizer::*option, T RunOptim
   return text + ")";
 }
 
+}  // namespace
+
 void describe_optimizer(TrainTable& t) {
   const auto by = [](auto member) { return in(&TrainOptions::optimizer_options, member); };
   const TrainNeed betas = read_by(&Optimizer::betas), momentum = read_by(&Optimizer::momentum);
@@ -276,6 +278,8 @@ void describe_optimizer(TrainTable& t) {
   t.choice("muon-iteration", kPolarIterations, by(&OptimizerOptions::polar),
            "polynomials that orthogonalize Muon's step", {}, polar);
 }
+
+namespace {
 
 void describe_rate_groups(TrainTable& t) {
   for (const RateGroup& group : kRateGroups) {

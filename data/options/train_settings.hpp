@@ -18,5 +18,6 @@ void describe_batch(TrainTable& t);
 void describe_lanes(TrainTable& t);
 void describe_seeds(TrainTable& t);
 void describe_trained(TrainTable& t);
+void describe_optimizer(TrainTable& t);
 void describe_step(TrainTable& t);  // learning rates, optimizer and clipping
 void describe_machine(TrainTable& t);

@@ -9,6 +9,7 @@
 #include "data/formats/huggingface/peft_modules.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/strings/format.hpp"
+#include "layers/config/base_model.hpp"
 #include "layers/linear/lora.hpp"
 #include "layers/model/initialize.hpp"
 #include "layers/model/normed_weights.hpp"
@@ -141,8 +142,7 @@ std::string start_from(Model& model, const std::string& checkpoint, uint64_t see
 double fine_tuning_rate(const Config& config) {
   constexpr double kWhole = .03, kAdapters = .3;
   // A parametrization multiplies the rate of the base model.
-  const int channels = config.parametrization == Parametrization::sp ? config.channels : config.base_channels;
-  return std::stod(format("%.1e", (config.lora_rank > 0 ? kAdapters : kWhole) / channels));
+  return std::stod(format("%.1e", (config.lora_rank > 0 ? kAdapters : kWhole) / base_width(config)));
 }
 
 int fitting_context(const TrainOptions& options, size_t memory) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <iterator>
 #include <optional>
+#include <set>
 
 #include "data/files/json.hpp"
 #include "data/host/interrupt.hpp"
@@ -66,6 +67,9 @@ std::vector<std::string> rate_mistakes(const TrainOptions& o) {
                   format("%g", rate.lr) + "; try --warmup 10%"),
       line_if(rate.min_lr > rate.lr, "--min-lr " + format("%g", rate.min_lr) + " is above --lr " +
                                          format("%g", rate.lr) + ": the learning rate rises at the end"),
+      line_if(o.config.parametrization != Parametrization::sp && o.optimizer->rows.front() == &kSgd && o.clip > 0,
+              "--clip " + format("%g", o.clip) + " changes the size of SGD's steps, and differently at each width: " +
+                  "--parametrization needs --clip 0 with --optimizer sgd"),
   };
 }
 
@@ -81,6 +85,17 @@ std::vector<std::string> early_blocks(const TrainOptions& o) {
             format("%g", std::ceil(100. / depth) / 100)};
   }
   return {""};
+}
+
+// A parametrization takes the number of heads as the base model's, if --base-heads is open. In a comparison of several
+// numbers that cannot be true of all.
+std::string open_base_heads(const std::vector<TrainOptions>& given) {
+  std::set<int> numbers;
+  for (const TrainOptions& o : given)
+    if (o.config.parametrization != Parametrization::sp && o.config.base_heads == 0) numbers.insert(o.config.n_head);
+  if (numbers.size() < 2) return "";
+  return "--base-heads is open, so the base model has as many heads as each run: " + std::to_string(*numbers.begin()) +
+         " in one, " + std::to_string(*numbers.rbegin()) + " in another. Set --base-heads to those of the tuned model";
 }
 
 // Adds what `lines_of` says about the runs: of each kind of line, the first that is not empty.
@@ -103,6 +118,7 @@ std::vector<std::string> warnings_about(const std::vector<TrainOptions>& runs, c
   add_first(lines, runs, rate_mistakes);
   add_first(lines, given, kept_factors);
   add_first(lines, given, early_blocks);
+  if (const std::string line = open_base_heads(given); !line.empty()) lines.push_back(line);
   return lines;
 }
 

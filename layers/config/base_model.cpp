@@ -14,6 +14,8 @@ Ratios ratios_of(const Config& c) {
   return ratios;
 }
 
+int base_width(const Config& c) { return c.parametrization == Parametrization::sp ? c.channels : c.base_channels; }
+
 int base_depth(const Config& c) { return scales_depth(c) ? c.base_layers : c.n_layer; }
 
 int base_layer(const Config& c, int layer) {

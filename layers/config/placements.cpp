@@ -86,7 +86,7 @@ const std::vector<Placement>& placements() {
        .norm_in = true, .norm_sum = true, .init = kFlat, .depth = DepthRule::sphere},
       // The programs that implement Keel treat the first block differently (skip 1, and no norm_sum after its
       // attention), but not in the same way. Here it is like the others.
-      {.name = "keel", .source = "Keel (Chen & Wei 2026, arXiv 2601.19895)",
+      {.name = "keel", .source = "Keel (Chen & Wei 2026, arXiv 2601.19895), whose first block may differ",
        .norm_in = true, .norm_sum = true, .skip = keel_alpha, .init = kFlat, .one_stack = true,
        .depth = DepthRule::sphere},
       // The authors' block is y = x + attention(x), z = norm(y), z + ffn(z): the feed-forward branch's norm comes

@@ -420,12 +420,18 @@ Config scaled_to(double depth, const Config& nano) {
   c.channels = static_cast<int>(kChannelsPerLayer * depth);
   c.n_head = heads_near(c.n_layer, c.channels);
   c.kv_heads = key_heads_of(nano, c.n_head);
-  for (int Config::*width : {&Config::hidden, &Config::embedding_channels})
-    c.*width = nano.*width * c.channels / nano.channels;
+  scale_widths(c, nano, {&Config::hidden, &Config::embedding_channels});
   return c;
 }
 
 }  // namespace
+
+int heads_by_depth(int channels) { return heads_near(std::max(1, channels / kChannelsPerLayer), channels); }
+
+void scale_widths(Config& config, const Config& preset, const std::vector<int Config::*>& widths) {
+  for (int Config::*width : widths)
+    config.*width = static_cast<int>(int64_t(preset.*width) * config.channels / preset.channels);
+}
 
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> rows = [] {

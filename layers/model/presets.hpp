@@ -23,3 +23,7 @@ Preset preset_row(std::string_view preset, std::string_view size);     // throws
 Config preset_config(std::string_view preset, std::string_view size);  // throws likewise
 std::vector<std::string> preset_names();                               // each once
 std::vector<std::string> sizes_by_depth();                             // in ascending order
+int heads_by_depth(int channels);                                      // of a size by depth with so many channels
+
+// Sets sizes of a preset's model with another number of channels: open ones stay open, others stay in proportion.
+void scale_widths(Config& config, const Config& preset, const std::vector<int Config::*>& widths);

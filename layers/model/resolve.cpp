@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "layers/config/base_model.hpp"
 #include "layers/config/fields.hpp"
 #include "layers/config/norm_sites.hpp"
 #include "layers/config/parametrization.hpp"
@@ -339,8 +340,8 @@ void close_choices(Config& c) {
   const bool on_sphere = placement.streams == StreamRule::sphere;  // the factor is part of α (sphere.cpp)
   if (!c.branch_scale) c.branch_scale = on_sphere ? 1 : branch_factor(c);
   if (!c.embedding_scale && c.fix_norm) c.embedding_scale = std::sqrt(c.embedding_channels);
-  if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(c.channels) : 1;
-  const double root = c.root_logit_scale ? 1 / std::sqrt(static_cast<float>(c.channels)) : 1;
+  if (!c.embedding_scale) c.embedding_scale = c.root_embedding_scale ? std::sqrt(base_width(c)) : 1;
+  const double root = c.root_logit_scale ? 1 / std::sqrt(static_cast<float>(base_width(c))) : 1;
   if (!c.logit_scale) c.logit_scale = root * logit_factor(c);
   if (!c.qkv_bias) c.qkv_bias = c.bias;
   if (!c.o_bias) c.o_bias = c.bias;

@@ -45,7 +45,8 @@ std::vector<int> sizes_of(const std::string& option, const std::vector<std::stri
       if (list.find(',', begin) == list.npos) break;
     }
   std::ranges::sort(sizes);
-  if (!sizes.empty() && sizes.front() == sizes.back())
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  if (sizes.size() == 1)
     throw std::invalid_argument("--" + option + " names one size: name two or more, as in --" + option + " 64,128,256");
   return sizes;
 }
