@@ -75,7 +75,8 @@ Plan make_plan(const Command& given, const Group& group, const Place& place) {
   if (group.size > 1) lines.push_back(describe(place, group.size));
   if (!notice.empty()) lines.push_back("resume   " + notice);
   const std::string chat = given.said("chat-template") || data.counted.size() == 0 ? "" : note_on_chat(from);
-  for (const std::string& note : {note_on_context(given, o, from), note_on_rate(given, o), chat})
+  for (const std::string& note :
+       {note_on_function(o, from), note_on_context(given, o, from), note_on_rate(given, o), chat})
     if (!note.empty()) lines.push_back("NOTE     " + note);
   const std::string trained = describe_trained(o.config, table_of_run(o));
   if (!trained.empty()) lines.push_back("trains   " + trained);

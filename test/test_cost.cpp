@@ -255,6 +255,9 @@ TEST_CASE("info --cost reads a model from options or from a run", "[cost][progra
   CHECK(contains(f.run("info r --cost").out, cost_text(o.config, o.batch, table)));
   CHECK_FALSE(contains(f.run("info r").out, "flops a token"));
 
+  CHECK(contains(f.run("info r --cost --optimizer muon").out, "of AdamW, Muon"));
+  CHECK(contains(f.run("info --cost --optimizer muon").out, "of AdamW, Muon"));
+  check_refused(f, "info r --optimizer lion --moments bf16", "moments in bf16 are those of AdamW");
   const std::string norms = f.run("info r --cost --train-only norm").out;
   CHECK(number_after(norms, "gradients") > 4 * number_after(norms, "trained"));  // frozen vectors have gradients
   CHECK(contains(norms, "Matrices that do not train have no dW."));

@@ -312,6 +312,27 @@ TEST_CASE("the context of --init-from is the longest that takes half of the memo
   CHECK(fitting_context(o, 0) == 1000);  // nobody knows how much there is
 }
 
+TEST_CASE("a run with --init-from says by which options its model is another one", "[tune][program]") {
+  const Corpus f;
+  REQUIRE(f.run("train stories.txt --steps 2 --lora 2 --out adapted" + kSmall).status == 0);
+  const auto note_on = [&](const std::string& more) {
+    const Outcome o = f.run("train stories.txt --init-from adapted --steps 2 --dry-run --lr 0.1 --context 16 " + more);
+    INFO(more << o.err);
+    REQUIRE(o.status == 0);
+    const std::string begin = "NOTE     the weights come from another model: ";
+    const size_t at = o.out.find(begin);
+    return at == std::string::npos ? "" : o.out.substr(at + begin.size(), o.out.find('\n', at) - at - begin.size());
+  };
+  CHECK(note_on("") == "");
+  CHECK(note_on("--dropout 0.5 --z-loss 0.1 --norm-decay 0.1") == "");
+  CHECK(note_on("--norm-unit-offset") == "--norm-unit-offset is false there and true here");
+  CHECK(note_on("--lora-alpha 64") == "--lora-alpha is 16 there and 64 here");
+  CHECK(note_on("--lora 0") == "");  // merges
+  CHECK(note_on("--lora 0 --parametrization mup --base-channels 16") == "");  // factors stay as they came
+  CHECK(note_on("--lora 0 --norm-eps 0.1 --logit-scale 2") ==
+        "--logit-scale is 1 there and 2 here; --norm-eps is 1e-05 there and 0.1 here");
+}
+
 TEST_CASE("the rate of --init-from follows from the width, unless the user says one", "[tune][program][long]") {
   const Corpus f;
   REQUIRE(f.run("train stories.txt --steps 2 --out first" + kSmall).status == 0);

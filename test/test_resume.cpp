@@ -201,6 +201,8 @@ TEST_CASE("a run of every optimizer resumes to the bit, and with no other optimi
     check_refused(f, "train --out r --resume --steps 6 --optimizer " + other, "cannot resume r: ");
   }
   check_refused(f, "train --out r --resume --steps 6 --moments bf16", "cannot resume r: ");
+  check_refused(f, "train --out r --resume --steps 6 --parametrization mup --base-channels 16",
+                "cannot resume r: --parametrization is \"sp\" there and \"mup\" here");
   // The bias of experts is a tensor that no optimizer updates.
   const std::string experts =
       "train --data stories.txt --save-every 0 --lr 1e-3 --steps 4 --experts 3 --router-bias 0.01" + kTiny;

@@ -18,6 +18,7 @@
 #include "data/tokenizer/stored_tokenizer.hpp"
 #include "fine_tune.hpp"
 #include "inputs.hpp"
+#include "layers/config/fields.hpp"
 #include "layers/training/branch_factors.hpp"
 #include "schedule.hpp"
 #include "step_inputs.hpp"
@@ -55,7 +56,14 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   make_paths_absolute(now);
   make_paths_absolute(header.options);
   if (now.config.vocab_size == 0) now.config.vocab_size = header.options.config.vocab_size;
-  const auto contradictions = differences(header.options, now, [](const Setting& s) { return s.may_change; });
+  // An option that was typed says more than one that follows from it.
+  const auto changed = [&](bool typed) {
+    return differences(header.options, now, [&](const Setting& s) {
+      return s.may_change || (typed && !command.said(s.name));
+    });
+  };
+  auto contradictions = changed(true);
+  if (contradictions.empty()) contradictions = changed(false);
   if (!contradictions.empty())
     throw std::invalid_argument("cannot resume " + run + ": " + contradictions[0] +
                                 "; leave the option out, or start a new run");
@@ -152,7 +160,8 @@ TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
 std::string note_on_rate(const Command& given, const TrainOptions& o) {
   if (given.train.resume || given.train.init_from.empty() || given.said("lr")) return "";
   return "--lr is " + toml(o.rate.lr) + ", for fine-tuning " +
-         (o.config.lora_rank > 0 ? "adapters: 0.3 / channels" : "a whole model: 0.03 / channels");
+         (o.config.lora_rank > 0 ? "adapters: 0.3 / " : "a whole model: 0.03 / ") +
+         (o.config.parametrization == Parametrization::sp ? "channels" : "base-channels");
 }
 
 std::string note_on_context(const Command& given, const TrainOptions& o, const CheckpointHeader& from) {
@@ -164,6 +173,29 @@ std::string note_on_context(const Command& given, const TrainOptions& o, const C
   return text + ": the model's " + std::to_string(whole.config.context) + " would need " +
          format_bytes(memory_of_run(whole).total()) + " of memory, and half of " +
          format_bytes(detect_machine().memory) + " is the limit";
+}
+
+namespace {
+
+bool keeps_adapters(const TrainOptions& o, const CheckpointHeader& from) {
+  return o.config.lora_rank > 0 && from.options.config.lora_rank > 0;
+}
+
+}  // namespace
+
+std::string note_on_function(const TrainOptions& o, const CheckpointHeader& from) {
+  if (o.resume || o.init_from.empty()) return "";
+  // New adapters add 0, and adapters that are merged change nothing.
+  const auto changes_nothing = [&](const Setting& s) {
+    const auto& fields = model_fields();
+    const auto field = std::ranges::find(fields, s.name, [](const Field& f) { return std::string(f.name); });
+    return !s.model || field == fields.end() || field->training || field->initial || s.name == "vocab-size" ||
+           s.name == "context" || (s.name.starts_with("lora") && !keeps_adapters(o, from));
+  };
+  std::string list;
+  for (const std::string& difference : differences(from.options, o, changes_nothing))
+    list += (list.empty() ? "the weights come from another model: " : "; ") + difference;
+  return list;
 }
 
 void make_paths_absolute(TrainOptions& o) {
@@ -192,7 +224,9 @@ Dataset load_training_data(TrainOptions& o, const CheckpointHeader& from, const 
                                 "that needs a new special token");
   set_vocabulary(o.config, vocabulary);
   o.config = resolved(o.config);
-  if (o.config.lora_rank > 0 && !o.resume) o.config.lora_shared = joined_matrices(o.config, from.companions);
+  if (o.config.lora_rank > 0 && !o.resume)
+    o.config.lora_shared =
+        keeps_adapters(o, from) ? from.options.config.lora_shared : joined_matrices(o.config, from.companions);
   if (o.resume && from.data_fingerprint != data.fingerprint)
     throw std::invalid_argument("cannot resume " + o.out + ": the text is not the one the run was trained on");
   if (o.epochs > 0) o.steps = steps_of_epochs(data, o.config.context, uint64_t(o.batch) * o.accumulate, o.epochs);

@@ -21,6 +21,10 @@ TrainOptions options_on_checkpoint(const std::vector<std::string>& words,
 std::string note_on_rate(const Command& given, const TrainOptions& o);
 std::string note_on_context(const Command& given, const TrainOptions& o, const CheckpointHeader& from);
 
+// Returns the options by which the model of a run with --init-from computes something else than the one that its
+// weights come from: "the weights come from another model: --logit-scale is 1 there and 2 here", or "".
+std::string note_on_function(const TrainOptions& o, const CheckpointHeader& from);
+
 // Makes the paths in a run's options independent of the current folder. Leaves "-" as it is.
 void make_paths_absolute(TrainOptions& options);
 

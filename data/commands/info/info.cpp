@@ -13,6 +13,7 @@
 #include "data/formats/huggingface/peft.hpp"
 #include "data/host/machine.hpp"
 #include "data/options/settings_file.hpp"
+#include "data/options/train_settings.hpp"
 #include "data/run/messages.hpp"
 #include "data/run/step_inputs.hpp"
 #include "data/run_directory/checkpoint.hpp"
@@ -265,6 +266,14 @@ double speed_of(const Command& command, const std::optional<Trained>& trained) {
   return header.elapsed > 0 ? tokens / header.elapsed : 0;
 }
 
+// Adds the options that were typed beside a run: another batch, optimizer or choice of tensors.
+void add_given(TrainOptions& options, const Command& command) {
+  for (const Given& given : command.given)
+    if (const TrainSetting* s = find_setting(train_settings(), given.name))
+      for (const std::string& value : given.values) s->set(options, value);
+  complete(options);
+}
+
 }  // namespace
 
 void run_info(const Command& command) {
@@ -273,9 +282,7 @@ void run_info(const Command& command) {
   if (command.info_needs_checkpoint) trained = open_checkpoint(command.info_checkpoint);
   if (trained && !command.info_json) print_trained(*trained);
   TrainOptions options = trained ? trained->header.options : command.train;
-  if (command.said("batch")) options.batch = command.train.batch;
-  if (command.said("accumulate")) options.accumulate = command.train.accumulate;
-  if (command.said("lanes")) options.lanes = command.train.lanes;
+  if (trained) add_given(options, command);
   options = with_vocabulary(options);
   options.config = resolved(options.config);
   if (options.config.lora_rank > 0 && !command.info_needs_checkpoint)
@@ -284,10 +291,6 @@ void run_info(const Command& command) {
   declare_model(layout, options.config);
   std::vector<TensorSpec> table = layout.table();
   const std::string name = describe_briefly(options, count_parameters(table));
-  if (command.said("train-only")) options.train_only = command.train.train_only;
-  if (command.said("freeze")) options.freeze = command.train.freeze;
-  if (command.said("frozen-weights")) options.frozen_weights = command.train.frozen_weights;
-  if (command.said("moments")) options.moments = command.train.moments;
   choose_trained(table, options);
   if (command.info_json) return print_json(options, trained ? &*trained : nullptr, name, table, command.info_cost);
   if (!command.info_cost) return print_model(options, name, table);
