@@ -1,7 +1,9 @@
 """A study that compares the same cells on several texts and with several optimizers.
 
 A part is one text with one optimizer: a comparison in which each cell tunes its rate and its warm-up together on a
-separate seed, and then trains on other seeds. The tables and the picture are made of the parts that are stored.
+separate seed, and then trains on other seeds. Cells that come close to the baseline may train on further seeds, at the
+rate and the warm-up that the part found: a comparison named PART-more. The tables and the picture are made of what is
+stored.
 """
 
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from words import holm
 TUNED = {"adamw": ("AdamW", "1e-3,3e-3,9e-3"), "muon": ("Muon", "3e-3,9e-3,2.7e-2")}  # where the search begins
 LOOKS = {"adamw": (-0.15, "white", "C0"), "muon": (0.15, None, "C1")}  # shift, face, color
 TUNE_RUNS, SEEDS = 10, 5
+CLOSE = 0.015  # nats: smaller differences to the baseline need twice as many seeds
 
 
 @dataclass
@@ -38,28 +41,57 @@ class Cells:
         return f"""{shared} --optimizer {optimizer} --eval-every 200 --eval-batches 20 --save-every 0
             --grid {grid} --tune lr={TUNED[optimizer][1]} warmup=5%,20% --tune-runs {TUNE_RUNS}"""
 
+    def close(self, part):
+        """The names of a stored part's cells that differ from the baseline by less than CLOSE."""
+        return [name for name, values in self.differences(part).items() if abs(values.mean()) < CLOSE]
+
+    def more_options(self, part, shared, more=lambda name: ""):
+        """Options of the comparison of close cells on further seeds."""
+        _, optimizer = self.parts()[part]
+        summary, _ = self.tables(part)
+        tuned = {cell.name: f"lr={cell.peak_lr:g} warmup={cell.warmup}" for cell in summary.itertuples()}
+        seeds = f"seed={','.join(str(seed + 1) for seed in range(SEEDS, 2 * SEEDS))}"
+        grid = " + ".join(f"{self.cells[name]} {more(name)} {tuned[name]} {seeds}"
+                          for name in [self.baseline, *self.close(part)])
+        return f"{shared} --optimizer {optimizer} --eval-every 200 --eval-batches 20 --save-every 0 --grid {grid}"
+
     def title(self, part):
         text, optimizer = self.parts()[part]
         return f"{self.texts[text]} with {TUNED[optimizer][0]}"
 
-    def tables(self, part):
-        """(summary, final runs) of a stored part, with the names of the cells."""
+    def tables(self, part, cells=None):
+        """(summary, final runs) of a stored comparison, with the names of its cells."""
         summary, runs = (pandas.read_csv(self.folder / f"{part}-{name}.csv") for name in ("summary", "runs"))
-        names = dict(zip(summary.cell, self.cells, strict=True))
-        return summary.assign(name=list(self.cells)), runs[runs.stage == "final"].assign(name=runs.cell.map(names))
+        cells = list(cells or self.cells)
+        names = dict(zip(summary.cell, cells, strict=True))
+        return summary.assign(name=cells), runs[runs.stage == "final"].assign(name=runs.cell.map(names))
 
-    def losses(self, part):
+    def losses(self, part, cells=None):
         """Final losses: a row per seed, a column per cell whose runs all finished."""
-        _, runs = self.tables(part)
+        _, runs = self.tables(part, cells)
         good = runs.groupby("name").state.apply(lambda states: (states == "finished").all())
         wide = runs.pivot(index="seed", columns="name", values="final_val")
-        return wide[[name for name in self.cells if good[name]]]
+        return wide[[name for name in cells or self.cells if good[name]]]
 
-    def differences(self, part):
+    def differences(self, part, cells=None):
         """{name: differences to the losses of the baseline, seed by seed}."""
-        final = self.losses(part)
+        final = self.losses(part, cells)
         known = self.baseline in final
         return {name: final[name] - final[self.baseline] for name in final if known and name != self.baseline}
+
+    def more_table(self, part):
+        """The close cells of a part on further seeds, and on all."""
+        cells = [self.baseline, *self.close(part)]
+        _, runs = self.tables(f"{part}-more", cells)
+        before, now = self.differences(part), self.differences(f"{part}-more", cells)
+        whole = {name: pandas.concat([before[name], now[name]]) for name in now}
+        tests = [stats.ttest_1samp(values, 0).pvalue for values in whole.values()]
+        p = dict(zip(whole, holm(tests, len(self.cells) - 1), strict=True))
+        rows = [[name, outcome(runs[runs.name == name]),
+                 *((signed(now[name]), signed(whole[name]), f"{p[name]:.2g}") if name in whole else ("", "", ""))]
+                for name in cells]
+        return table(rows, [f"{self.title(part)}, {SEEDS} more seeds", "final loss", f"minus {self.baseline}",
+                            f"of {2 * SEEDS} seeds", f"p of {2 * SEEDS} (Holm)"])
 
     def table(self, part):
         summary, runs = self.tables(part)
@@ -83,7 +115,8 @@ class Cells:
         lines = not_trained([self.title(part) for part in self.parts() if part not in done])
         if done:
             lines += [f"![{caption}]({self.folder.name}/picture.png)\n", *more]
-        return "\n".join([*lines, *map(self.table, done)])
+        again = [part for part in done if (self.folder / f"{part}-more-runs.csv").exists()]
+        return "\n".join([*lines, *map(self.table, done), *map(self.more_table, again)])
 
     def draw(self, axis, text):
         """Differences to the baseline on a text, with each optimizer."""

@@ -3,8 +3,9 @@
 
 A Llama of 6 layers x 64 channels, with AdamW and with Muon, on generated stories and on a dictionary of English. Each
 path tunes its rate and its warm-up together on a separate seed, then trains on five others, for as many steps as take
-the FLOPs of Pre-LN's. A part is one text with one optimizer. --keep trains only parts that are not stored yet, --only
-those that it names, --stored none. --dry-run prints the steps of each path.
+the FLOPs of Pre-LN's. Paths that end close to Pre-LN train on five more. A part is one text with one optimizer. --keep
+trains only what is not stored yet, --only the parts that it names, --stored none. --dry-run prints the steps of each
+path.
 """
 
 import re
@@ -87,11 +88,14 @@ def main():
     if study.args.dry_run:
         print(plan())
         return
-    steps = steps_of_paths()
-    options = {part: GRID.options(part, MODEL, lambda name: f"steps={steps[name]}") for part in GRID.parts()}
-    for part in study.parts_to_train({part: {part: words} for part, words in options.items()}):
-        text, _ = GRID.parts()[part]
-        study.compare(part, options[part], text=study.text_named(text))
+    steps = {name: f"steps={taken}" for name, taken in steps_of_paths().items()}.get
+    own = {part: {part: GRID.options(part, MODEL, steps)} for part in GRID.parts()}
+    further = {part: {f"{part}-more": GRID.more_options(part, MODEL, steps)} for part in GRID.stored()}
+    for part in study.parts_to_train({part: words | further.get(part, {}) for part, words in own.items()}):
+        text = study.text_named(GRID.parts()[part][0])
+        study.compare(part, own[part][part], text=text)
+        if GRID.close(part):
+            study.compare(f"{part}-more", GRID.more_options(part, MODEL, steps), text=text)
         study.publish(GRID.picture(), published())
     study.publish(GRID.picture(), published())
 
