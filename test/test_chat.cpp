@@ -93,6 +93,23 @@ TEST_CASE("a conversation is written as its template says, and the assistant's t
   CHECK_FALSE(load(f, "").chat);
 }
 
+TEST_CASE("an answer with the weight 0 is read and not learned", "[chat]") {
+  const Folder f;
+  json turns = kDuck;
+  turns[1]["weight"] = 0;
+  turns[3]["weight"] = 1;
+  f.write("q.jsonl", line_of(kDuck));
+  const std::string whole = FirstRow(load(f, "chatml")).read;
+  f.write("q.jsonl", line_of(turns));
+  CHECK(FirstRow(load(f, "chatml")).read == whole);
+  CHECK(FirstRow(load(f, "chatml")).learned == "At the pond.<|im_end|>");
+  CHECK(FirstRow(load(f, "plain")).learned == " At the pond." + kEnd);
+  turns[1]["weight"] = .5;
+  f.write("q.jsonl", line_of(turns));
+  CHECK(contains(message_of<std::runtime_error>([&] { load(f, "chatml"); }),
+                 "q.jsonl, line 1: the \"weight\" of a message is not 0 or 1"));
+}
+
 TEST_CASE("the texts between special tokens are encoded as one", "[chat]") {
   const Folder f;
   const std::string answer = "\n\nEmma and Emma";  // joins the newline that ends the role

@@ -6,11 +6,12 @@
 #include "catch.hpp"
 #include "check.hpp"
 #include "data/corpus/corpus.hpp"
+#include "data/files/json.hpp"
+#include "data/run/evaluate.hpp"
+#include "data/run/step_inputs.hpp"
 #include "data/text/documents.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "message.hpp"
-#include "data/run/evaluate.hpp"
-#include "data/run/step_inputs.hpp"
 #include "small_run.hpp"
 
 namespace {
@@ -330,14 +331,49 @@ TEST_CASE("a JSON line that cannot be read is named", "[documents]") {
   CHECK(f.run("train q.jsonl --dry-run --context 4 --val-fraction 0 --text-field body").status == 0);
 }
 
-TEST_CASE("tokenize writes documents, and the mask of prompts next to them", "[documents]") {
-  const Folder f;
+namespace {
+
+std::string numbers(int count) {
   std::string lines;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < count; ++i) {
     const std::string n = std::to_string(i);
     lines += "{\"prompt\": \"the number after " + n + " is \", \"completion\": \"" + std::to_string(i + 1) + "\"}\n";
   }
-  f.write("q.jsonl", lines);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a model of a stream does not count prompts, even if no token separates documents", "[documents]") {
+  const Corpus f;
+  f.write("q.jsonl", numbers(40));
+  REQUIRE(f.run("train stories.txt --steps 2 --warmup 0 --out r" + kTiny).status == 0);
+  REQUIRE(read_checkpoint_header(f.path("r/checkpoint.safetensors")).tokenizer.vocabulary() == 256);
+  const std::string message = "--packing stream cannot leave prompts out of the loss: ";
+  check_refused(f, "eval r --data q.jsonl", message);
+  check_refused(f, "train q.jsonl --init-from r --packing stream --dry-run --steps 2", message);
+  check_refused(f, "train stories.txt --val-data q.jsonl --dry-run --steps 2" + kTiny, message);
+  CHECK(f.run("eval r --data q.jsonl --loss all").status == 0);
+}
+
+TEST_CASE("answers of documents that are longer than the context are not counted, and that is said", "[documents]") {
+  const Folder f;
+  f.write("q.jsonl", numbers(30) + "{\"prompt\": \"more\", \"completion\": \"" + std::string(70, 'x') + "\"}\n" +
+                       "{\"prompt\": \"" + std::string(70, 'x') + "\", \"completion\": \"more\"}\n");
+  REQUIRE(f.run("train q.jsonl --steps 2 --warmup 0 --context 32 --val-fraction 0 --out r --layers 1 --heads 1 "
+                "--channels 8 --batch 2 --quiet").status == 0);
+  const Outcome o = f.run("eval r --data q.jsonl");
+  INFO(o.out << o.err);
+  CHECK(contains(o.out, " of 30 answers exact "));
+  CHECK(contains(o.out, "2 answers not counted, of documents longer than the context\n"));
+  const nlohmann::json found = parse_json(f.run("eval r --data q.jsonl --json").out);
+  CHECK(found.at("answers") == 30);
+  CHECK(found.at("cut") == 2);
+}
+
+TEST_CASE("tokenize writes documents, and the mask of prompts next to them", "[documents]") {
+  const Folder f;
+  f.write("q.jsonl", numbers(40));
   const Outcome o = f.run("tokenize q.jsonl --tokenizer bpe:300 --out tokens");
   INFO(o.err);
   REQUIRE(o.status == 0);

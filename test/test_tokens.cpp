@@ -540,7 +540,11 @@ TEST_CASE("tokenize writes files that train as the text does", "[tokens]") {
   REQUIRE(f.run("train tokens --steps 2 --out run" + kSmallRun).status == 0);
   CHECK(contains(f.read("run/config.toml"), "\ntokenizer = \"" + f.path("tokens/tokenizer.json") + "\"\n"));
   CHECK(f.run("train --out run --resume --steps 3").status == 0);
-  CHECK(f.run("eval run --data tokens/val_000000.bin --threads 1").status == 0);
+  const std::string note = "name tokens/val_000000.bin\n";
+  CHECK_FALSE(contains(f.run("eval run --data tokens/val_000000.bin --threads 1").err, note));
+  CHECK(contains(f.run("eval run --data tokens --threads 1").err, note));
+  REQUIRE(f.run("tokenize more stories.txt --tokenizer tokens/tokenizer.json --out others").status == 0);
+  CHECK(contains(f.run("train others --val-data tokens --steps 1 --dry-run" + kSmallRun).out, note));
   CHECK(f.run("train tokens/train_*.bin --val-data tokens/val_000000.bin --steps 1 --out glob" + kSmallRun).status ==
         0);
   CHECK(read_checkpoint_header(f.path("glob/checkpoint.safetensors")).data_fingerprint ==

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "data/host/interrupt.hpp"
 #include "data/host/progress.hpp"
@@ -50,11 +51,13 @@ Answers count_answers(const Model& model, const Activations& activations, const 
     };
     int begin = 0;
     for (const TokenWindow& example : data.val[r]) {
+      const int first = std::exchange(begin, begin + example.length);
+      answers.cut += example.cut == Cut::first;
+      if (example.cut != Cut::none) continue;
       bool exact = true;
-      for (int i = 0; i < example.length; ++i) exact = exact && is_right(begin + i);
+      for (int i = 0; i < example.length; ++i) exact = exact && is_right(first + i);
       ++answers.all;
       answers.exact += exact;
-      begin += example.length;
     }
   }
   return answers;

@@ -31,6 +31,7 @@ double evaluate_with_progress(const Model& model, const Activations& activations
 struct Answers {
   int64_t all = 0;
   int64_t exact = 0;  // greedy decoding after the prompt writes exactly the part that counts
+  int64_t cut = 0;    // of documents that are longer than the context; not in `all`
 };
 
 // Counts them row by row. They are exact if the likeliest token is right at every place that counts.

@@ -160,15 +160,15 @@ void set_separator(Dataset& data, const std::string& name) {
                            "--document-separator, or read all documents as one with --packing stream");
 }
 
-// Windows of a stream begin and end anywhere, so that a prompt would be no use for its completion.
-void require_all_counted(const Dataset& data, const char* advice) {
-  if (data.masking.on() && data.counted.size() > 0)
-    throw std::runtime_error("--objective mlm masks tokens anywhere, and " + data.name +
+// Windows of a stream begin and end anywhere, so that a prompt would be no use for its completion. Without a token
+// between documents, `data` does not even say where prompts are: `has_prompts` does.
+void require_all_counted(const Dataset& data, bool has_prompts, const char* advice) {
+  if (data.counted.size() == 0 && !has_prompts) return;
+  const char* hides = data.masking.on() ? "mlm masks tokens" : data.spans.on() ? "span hides spans" : nullptr;
+  if (hides)
+    throw std::runtime_error(std::string("--objective ") + hides + " anywhere, and " + data.name +
                              " has prompts that do not count: add --loss all");
-  if (data.spans.on() && data.counted.size() > 0)
-    throw std::runtime_error("--objective span hides spans anywhere, and " + data.name +
-                             " has prompts that do not count: add --loss all");
-  if (data.packing == Packing::stream && data.counted.size() > 0)
+  if (data.packing == Packing::stream)
     throw std::runtime_error(std::string("--packing stream cannot leave prompts out of the loss: ") + advice);
 }
 
@@ -325,7 +325,9 @@ Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int c
   choose_tokenizer(data, options, known, source, validation, context);
   note_unread(data, given, facts_of(data, source, validation, known));
   Parts parts = append_parts(data, source, validation, options, context);
-  require_all_counted(data, "use --packing documents, or --loss all");
+  const bool has_prompts = options.learn == LearnedPart::completion &&
+                           (source.text.has_answers || validation.text.has_answers);
+  require_all_counted(data, has_prompts, "use --packing documents, or --loss all");
   std::future<uint64_t> hash;  // a sequential hash, computed while other threads count
   if (source.token_files.empty()) hash = begin_fingerprint(data);
   const TextSource& of_validation = separate ? validation : source;
@@ -356,7 +358,7 @@ std::string tokenizer_of(const TextOptions& options) {
 Dataset load_for_evaluation(const TextFiles& given, const Tokenizer& tokenizer, int context,
                             const DocumentOptions& how) {
   const TextFiles files = with_usual_chat(given, &tokenizer);
-  TextSource source = open_source(files.data, files, tokenizer.reads_token_files());
+  TextSource source = open_measured(files.data, files, tokenizer.reads_token_files());
   Dataset data;
   data.name = source.name();
   data.has_sources = source.pairs;
@@ -371,7 +373,8 @@ Dataset load_for_evaluation(const TextFiles& given, const Tokenizer& tokenizer, 
   static_cast<TextFiles&>(options) = given;
   note_unread(data, options, facts_of(data, source, {}, &tokenizer));
   const std::vector<Document> documents = append_source(data, source, files);
-  require_all_counted(data, "the model has learned a stream of text; --loss all counts them, too");
+  const bool has_prompts = files.learn == LearnedPart::completion && source.text.has_answers;
+  require_all_counted(data, has_prompts, "the model has learned a stream of text; --loss all counts them, too");
   if (data.packing == Packing::stream) {
     require_tokens(data.tokens.size(), 2, "evaluation", data.name, "give more text");
     set_stream_rows(data, {{0, end_of_stream(data, source)}}, Draws::random, context);

@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "tokens.hpp"
+
+// A window of a document that is longer than a window: the first one with a target that counts, or a later one.
+enum class Cut : uint8_t { none, first, later };
 
 // The model reads tokens [start, start + length). The target of each is the token after it, or, with masking, itself.
 struct TokenWindow {
@@ -17,6 +21,7 @@ struct TokenWindow {
   size_t source = 0;
   int source_length = 0;
   int text_length = 0;  // of the text in which spans are hidden (spans.hpp), from `start` on; 0: none are
+  Cut cut = Cut::none;
 };
 
 // Rows of one window each, or of several examples side by side.
@@ -48,12 +53,16 @@ std::vector<TokenWindow> windows_of(const std::vector<Stretch>& documents, int T
   std::vector<TokenWindow> windows;
   for (const Stretch& document : documents) {
     const size_t end = document.end - (masks ? 0 : 1);
-    cut += end - document.begin > static_cast<size_t>(T);
+    const bool is_cut = end - document.begin > static_cast<size_t>(T);
+    Cut next = is_cut ? Cut::first : Cut::none;
+    cut += is_cut;
     for (size_t at = document.begin; at < end; at += T) {
       const auto length = static_cast<int>(std::min<size_t>(T, end - at));
       const size_t first = at + (masks ? 0 : 1);
       const auto targets = static_cast<int>(count(first, first + length));
-      if (targets > 0) windows.push_back({at, length, targets});
+      if (targets == 0) continue;
+      windows.push_back({.start = at, .length = length, .targets = targets, .cut = next});
+      if (is_cut) next = Cut::later;
     }
   }
   return windows;

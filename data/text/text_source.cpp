@@ -1,5 +1,6 @@
 #include "text_source.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <stdexcept>
 
@@ -76,6 +77,18 @@ TextSource open_source(const Names& paths, const TextFiles& filter, bool raw, co
   return source;
 }
 
+TextSource open_measured(const Names& paths, const TextFiles& filter, bool raw) {
+  TextSource source = open_source(paths, filter, raw);
+  const Names validation = source.token_files.empty() ? Names() : find_token_files(paths, raw, true);
+  const auto is_read = [&](const std::string& file) {
+    return std::ranges::find(source.token_files, file) != source.token_files.end();
+  };
+  if (const auto other = std::ranges::find_if_not(validation, is_read); other != validation.end())
+    source.text.notes.push_back("these are tokens to train on; to measure those for validation, name " +
+                                one_line(*other));
+  return source;
+}
+
 TextSource open_validation(const TextOptions& options, const TextSource& training, bool raw) {
   const bool tokens = !training.token_files.empty();
   TextSource source;
@@ -85,7 +98,7 @@ TextSource open_validation(const TextOptions& options, const TextSource& trainin
     if (tokens) source.token_files = find_token_files(folders, raw, true);
     return source;
   }
-  source = open_source(options.val_data, options, raw);
+  source = open_measured(options.val_data, options, raw);
   if (tokens == source.token_files.empty())
     throw std::runtime_error("--data and --val-data are text and tokens: give both as text or both as tokens");
   return source;

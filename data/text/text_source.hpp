@@ -24,6 +24,10 @@ struct TextSource {
 TextSource open_source(const std::vector<std::string>& paths, const TextFiles& filter, bool raw,
                        const std::vector<std::string>& held_out = {});
 
+// Opens text or tokens that are measured, not trained on. Adds a note if a folder has token files for validation, which
+// are not read.
+TextSource open_measured(const std::vector<std::string>& paths, const TextFiles& filter, bool raw);
+
 // Opens the text of --val-data, or the validation token files in the folders of --data. Throws std::runtime_error.
 TextSource open_validation(const TextOptions& options, const TextSource& training, bool raw);
 

@@ -42,10 +42,10 @@ std::vector<ChatPart> begin_of(const ChatTemplate& chat, const std::string& role
 }
 
 void add_turn(std::vector<ChatPart>& parts, const ChatTemplate& chat, const Turn& turn) {
-  const bool answer = turn.role == "assistant", ends_turns = *chat.turn_end;
+  const bool answer = turn.role == "assistant", counts = answer && turn.learned, ends_turns = *chat.turn_end;
   for (ChatPart& part : begin_of(chat, turn.role)) parts.push_back(std::move(part));
-  parts.push_back({.text = chat.content_begin + turn.content, .counts = answer});
-  if (ends_turns || answer) parts.push_back({.token = ends_turns ? chat.turn_end : kDocumentEnd, .counts = answer});
+  parts.push_back({.text = chat.content_begin + turn.content, .counts = counts});
+  if (ends_turns || answer) parts.push_back({.token = ends_turns ? chat.turn_end : kDocumentEnd, .counts = counts});
   if (ends_turns || !answer) parts.push_back({.text = "\n"});
 }
 

@@ -18,6 +18,7 @@
 struct Turn {
   std::string role;     // system, user or assistant
   std::string content;
+  bool learned = true;  // if the assistant says it
 };
 
 // A part of a conversation: a text, or a special token.

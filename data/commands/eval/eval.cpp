@@ -36,10 +36,8 @@ size_t size_of_logits(const Config& config, int B, int T) {
   return checked_product({static_cast<size_t>(B), static_cast<size_t>(T), static_cast<size_t>(config.vocab_size)});
 }
 
-// The first batch of the validation text. It is smaller if the text has fewer than `batch` rows.
-RowBatch first_batch(const Dataset& data, int batch, int T) {
-  return fill_rows(data, data.val, 0, std::min(batch, static_cast<int>(data.val.size())), T);
-}
+// The first rows of the validation text, which has at least that many.
+RowBatch first_batch(const Dataset& data, int batch, int T) { return fill_rows(data, data.val, 0, batch, T); }
 
 // Writes the logits (B,T,V) of the first batch.
 void write_logits(const std::string& path, const Model& model, const Activations& activations, const Dataset& data,
@@ -94,6 +92,9 @@ void print_text(const Measured& m, const Dataset& data) {
     std::printf("%lld of %s exact (%.1f %%): greedy decoding writes them\n", static_cast<long long>(m.answers.exact),
                 counted(static_cast<double>(m.answers.all), data.has_sources ? "target" : "answer").c_str(),
                 percent(m.answers.exact, m.answers.all));
+  if (m.answers.cut > 0)
+    std::printf("%s not counted, of documents longer than the context\n",
+                counted(static_cast<double>(m.answers.cut), "answer").c_str());
   const Translations& t = m.translations;
   if (t.all > 0)
     std::printf("%lld of %s translated (%.1f %%); the model writes %lld sentences of the target language (%.1f %%)\n",
@@ -113,7 +114,8 @@ void print_json(const Measured& m, const Dataset& data) {
                                  {"bits_per_byte", data.bits_per_byte(m.loss)},
                                  {"seconds", m.seconds}};
   if (data.floor > 0) json["floor"] = data.floor;
-  if (m.answers.all > 0) json.update({{"answers", m.answers.all}, {"exact", m.answers.exact}});
+  if (m.answers.all + m.answers.cut > 0)
+    json.update({{"answers", m.answers.all}, {"exact", m.answers.exact}, {"cut", m.answers.cut}});
   if (m.translations.all > 0)
     json.update({{"sources", m.translations.all}, {"translated", m.translations.right},
                  {"sentences", m.translations.sentences}});
@@ -122,7 +124,8 @@ void print_json(const Measured& m, const Dataset& data) {
 
 }  // namespace
 
-void run_eval(const EvalOptions& options) {
+void run_eval(const EvalOptions& given) {
+  EvalOptions options = given;
   use_threads(options.threads);
   if (options.json) begin_json_lines();  // progress goes to standard error
   const auto [path, header, model] = load_trained_model(find_checkpoint(options.checkpoint));
@@ -140,6 +143,7 @@ void run_eval(const EvalOptions& options) {
                                 std::to_string(model.config.context));
   const int longest = options.context > 0 ? options.context : model.config.context;
   const Dataset data = load_for_evaluation(files, header.tokenizer, longest, header.options);
+  options.batch = std::min(options.batch, static_cast<int>(data.val.size()));
   const int T = validation_length(model, data);
   check_size(options, model.config, T);
   if (are_same_name(options.logits, options.gradients))

@@ -32,13 +32,21 @@ std::string text_in(const json& message, const char* field) {
   return *text;
 }
 
+// An answer with the weight 0 is not learned, as in OpenAI's files for fine-tuning.
+bool is_learned(const json& message) {
+  if (!has(message, "weight")) return true;
+  const json& weight = message.at("weight");
+  if (weight != 0 && weight != 1) fail("the \"weight\" of a message is not 0 or 1");
+  return weight == 1;
+}
+
 std::vector<Turn> turns_of(const json& messages, const std::string& field) {
   constexpr std::string_view kRoles[] = {"system", "user", "assistant"};
   if (!messages.is_array()) fail("\"" + one_line(field) + "\" is not a list");
   std::vector<Turn> turns;
   for (const json& message : messages) {
     if (!message.is_object()) fail("a message is not a JSON object");
-    turns.push_back({text_in(message, "role"), text_in(message, "content")});
+    turns.push_back({text_in(message, "role"), text_in(message, "content"), is_learned(message)});
     if (std::find(std::begin(kRoles), std::end(kRoles), turns.back().role) == std::end(kRoles))
       fail("the role " + in_quotes(turns.back().role) + " is not system, user or assistant");
   }

@@ -4,7 +4,8 @@
 //   {"text": "..."}                          a text
 //   {"prompt": "...", "completion": "..."}   two parts, of which the completion alone is learned
 //   {"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}, ...]}
-//                                            a conversation, of which the assistant's part alone is learned
+//                                            a conversation, of which the assistant's part alone is learned, but no
+//                                            message with "weight": 0
 // JsonFields names other fields. All other fields are ignored, and so are those that are null. A line that could be two
 // of these is refused, unless the user names the fields of one.
 

@@ -199,7 +199,8 @@ std::string note_of_binary(const std::string& name, std::string_view bytes, size
   char byte[8];
   std::snprintf(byte, sizeof byte, "0x%02x", static_cast<unsigned char>(bytes[at]));
   return name + " is not text (byte " + std::to_string(at) + " is " + byte +
-         "): leave it out unless its bytes are what to learn";
+         "): leave it out unless its bytes are what to learn" +
+         (name.ends_with(".bin") ? ", or add --tokenizer FILE if it holds tokens" : "");
 }
 
 // True for nanoGPT's NAME.bin of 16-bit tokens. Most tokens are small numbers, so most bytes at odd positions are
