@@ -703,17 +703,41 @@ TEST_CASE("the ways to stretch RoPE are read as transformers reads them, and wri
   CHECK(c.window_rope_theta == 1e4);
 }
 
+namespace {
+
+// The model of a small config.json of this class, with more keys.
+Config read(const char* type, const json& more) {
+  json file = {{"model_type", type},     {"num_hidden_layers", 4}, {"num_layers", 4}, {"num_attention_heads", 2},
+               {"num_heads", 2},         {"hidden_size", 8},       {"vocab_size", 11}, {"intermediate_size", 12},
+               {"num_key_value_heads", 2}, {"max_position_embeddings", 16}};
+  file.update(more);
+  return config_of(*find_architecture(file), file);
+}
+std::string refused(const char* type, const json& more) {
+  return message_of<std::runtime_error>([&] { read(type, more); });
+}
+
+}  // namespace
+
+TEST_CASE("keys that only some classes read are read, or refused", "[formats]") {
+  const json yarn = {{"rope_type", "yarn"}, {"rope_theta", 500.0}, {"factor", 4.0},
+                     {"original_max_position_embeddings", 8}};
+  CHECK(*read("llama", {{"rope_parameters", yarn}}).rope_magnitude > 1.1);
+  CHECK(read("nanochat", {{"rope_parameters", yarn}}).rope_magnitude == 1);  // a norm follows RoPE
+  CHECK(contains(refused("phi3", {{"rope_parameters", yarn}}), "rope_type is not longrope"));
+  CHECK(contains(refused("gpt_oss", {{"rope_scaling", json::object()}}), "rope_parameters is missing"));
+  CHECK(contains(refused("gemma3_text", {{"attn_logit_softcapping", 2.0}}), "attn_logit_softcapping is 2.0"));
+  CHECK(read("gemma2", {{"attn_logit_softcapping", 2.0}}).attention_cap == 2);
+  const char *full = "full_attention", *sliding = "sliding_attention";
+  CHECK(read("mistral", {{"sliding_window", 5}}).window_layers == "all");
+  CHECK(read("mistral", {{"sliding_window", 5}, {"layer_types", {sliding, full, sliding, full}}}).window_layers ==
+        "1 of 2");
+  CHECK(read("hyperclovax", json::object()).placement == "sandwich");
+  CHECK(read("hyperclovax", {{"use_post_norm", false}}).placement == "pre");
+  CHECK(*read("hyperclovax", {{"attention_multiplier", nullptr}}).attention_scale == .5);  // D^-½
+}
+
 TEST_CASE("the lists of layers in SmolLM3's and GPT-Neo's config.json are read, or refused", "[formats]") {
-  const auto read = [](const char* type, json more) {
-    json file = {{"model_type", type},     {"num_hidden_layers", 4}, {"num_layers", 4}, {"num_attention_heads", 2},
-                 {"num_heads", 2},         {"hidden_size", 8},       {"vocab_size", 11}, {"intermediate_size", 12},
-                 {"num_key_value_heads", 2}, {"max_position_embeddings", 16}};
-    file.update(more);
-    return config_of(*find_architecture(file), file);
-  };
-  const auto refused = [&](const char* type, const json& more) {
-    return message_of<std::runtime_error>([&] { read(type, more); });
-  };
   CHECK(read("smollm3", json::object()).rope_layers == "3 of 4");
   CHECK(read("smollm3", {{"no_rope_layer_interval", 2}}).rope_layers == "1 of 2");
   CHECK(read("smollm3", {{"no_rope_layers", {0, 1, 1, 0, 1}}}).rope_layers == "last 2 of 3");

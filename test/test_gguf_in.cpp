@@ -488,6 +488,17 @@ TEST_CASE("numbers of rope_freqs.weight that are all equal are no stretching of 
   CHECK(contains(refusal(qwen), " holds 'rope_freqs.weight', which the model of its header does not have"));
 }
 
+TEST_CASE("a model without RoPE has no factors of its pairs, whatever its options say", "[gguf]") {
+  for (const RopeScaling scaling : {RopeScaling::longrope, RopeScaling::llama3}) {
+    Config c = small_config("gpt2");
+    c.rope_scaling = scaling, c.rope_factor = 2, c.rope_original = 4;
+    c.rope_short = c.rope_long = "1.0,1.5,2.0,2.5,3.0,3.5,4.0,4.5";
+    const std::string file = written(random_model(c));
+    CHECK(!contains(file, "rope_f"));
+    CHECK(config_in(file).position == Position::learned);
+  }
+}
+
 // As llama.cpp's converter writes Phi-3 and Phi-4-mini.
 TEST_CASE("the two tensors of longrope are read with the original context and the magnitude", "[gguf]") {
   Config c = small_config("llama");

@@ -292,6 +292,7 @@ std::map<std::string, std::vector<float>> rope_tensors(const Config& config) {
   const auto floats = [](const std::vector<double>& numbers) {
     return std::vector<float>(numbers.begin(), numbers.end());
   };
+  if (config.position != Position::rope) return {};
   if (config.rope_scaling == RopeScaling::llama3) return {{kRopeFactors, floats(divisors(config))}};
   if (config.rope_scaling != RopeScaling::longrope) return {};
   return {{kShortFactors, floats(::rope_factors(config.rope_short))},

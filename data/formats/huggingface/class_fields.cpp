@@ -62,6 +62,15 @@ ConfigField score_scale() {
           }};
 }
 
+// Phi-3 refuses all other ways to stretch RoPE, and makes longrope of yarn.
+ConfigField longrope_alone() {
+  return {[](Config& c, const json&) {
+            if (c.rope_scaling != RopeScaling::none && c.rope_scaling != RopeScaling::longrope)
+              refuse_key("rope_type", "is not longrope, the only one that this class takes");
+          },
+          [](json&, const Config&) {}};
+}
+
 // The sizes by the names in GPT-1 and GPT-2.
 ConfigFields gpt_sizes(const ConfigFields& more) {
   return append({size({"n_layer", "num_hidden_layers"}, &Config::n_layer),
@@ -225,7 +234,9 @@ const ConfigFields kCausalFields = {unless("is_causal", true), unless("use_bidir
 
 const ConfigFields kLlamaFields = like_llama({kSilu, kAttentionBias, fixed("mlp_bias", false)});
 
-const ConfigFields kMistralFields = like_llama({kSilu, window(4096)}, {.kv_heads = 8});
+// AutoConfig makes a Ministral of a Mistral with layer_types: layers that see all keys beside those with the window.
+const ConfigFields kMistralFields =
+    like_llama({kSilu, window(4096), {layer_types("all").read, [](json&, const Config&) {}}}, {.kv_heads = 8});
 
 const ConfigFields kQwen2Fields = like_llama({kSilu, kNoWindow, full_layers()}, {.kv_heads = 32});
 
@@ -293,6 +304,7 @@ const ConfigFields kNanochatFields =
                   kv_heads(), kHeadDim, epsilon("rms_norm_eps", 1e-6), rope(), tied(false), kAttentionBias,
                   fixed("hidden_act", "relu2"),
                   optional_number("final_logit_softcapping", &Config::logit_cap, 15.f), always([](Config& c) {
+                    if (c.rope_scaling != RopeScaling::none) c.rope_magnitude = 1;  // a norm follows RoPE
                     c.activation = Activation::relu2;
                     c.qk_norm = QkNormKind::head;
                     c.norm_gain = false;
@@ -303,7 +315,8 @@ const ConfigFields kSmollm3Fields =
     like_llama({kSilu, kAttentionBias, fixed("mlp_bias", false), kNoWindow, full_layers(), no_rope_layers()},
                {.tied = true, .theta = 2e6f, .kv_heads = 4});
 
-const ConfigFields kPhi3Fields = like_llama({kSilu, partial_rope(1), window()}, {.eps = 1e-5, .partial_rope = true});
+const ConfigFields kPhi3Fields =
+    like_llama({kSilu, partial_rope(1), longrope_alone(), window()}, {.eps = 1e-5, .partial_rope = true});
 
 const ConfigFields kGlmFields =
     like_llama({kSilu, partial_rope(.5f), qkv_bias("attention_bias", true)},
@@ -321,7 +334,7 @@ const ConfigFields kGemma2Fields =
 const ConfigFields kGemma3Fields = like_llama_but_rope(
     {rope_by_window(1e6f, 1e4f, "rope_local_base_freq"), fixed("hidden_activation", "gelu_pytorch_tanh"),
      kAttentionBias, score_scale(), window(4096), layer_types("5 of 6", "sliding_window_pattern"),
-     optional_number("attn_logit_softcapping", &Config::attention_cap, 0.f),
+     fixed("attn_logit_softcapping", nullptr),  // the class does not read it
      optional_number("final_logit_softcapping", &Config::logit_cap, 0.f)},
     {.tied = true, .kv_heads = 4, .head_dim = 256});
 

@@ -97,7 +97,7 @@ ConfigField unless(const char* key, const json& only) { return {fixed(key, only)
 
 ConfigField required(const char* key, const char* other) {
   return {[=](Config&, const json& file) {
-            if (value_at(file, {key, other}).is_null()) refuse_key(key, "is missing");
+            if (value_at(file, {key, other}).empty()) refuse_key(key, "is missing");
           },
           [](json&, const Config&) {}};
 }

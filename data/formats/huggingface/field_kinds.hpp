@@ -46,7 +46,7 @@ ConfigField fixed(const char* key, const nlohmann::json& only, const nlohmann::j
 // A key that few files have, and that must have this value then. It is not written.
 ConfigField unless(const char* key, const nlohmann::json& only);
 
-// One of these keys must be there.
+// One of these keys must be there, and neither null nor {}.
 ConfigField required(const char* key, const char* other);
 
 struct ActivationName {

@@ -39,7 +39,7 @@ constexpr const char *kConfig = "/config.json", *kWeights = "/model.safetensors"
 constexpr const char* kLogitsBias = "final_logits_bias";  // of BART; files may lack it
 constexpr const char* kDecoderStart = "decoder_start_token_id";
 constexpr const char* kNoTokenizer =
-    "; no tokenizer.json: transformers needs the tokenizer.model of the run in the same folder";
+    "; no tokenizer.json: transformers needs the tokenizer.model that --tokenizer named, in the same folder";
 constexpr size_t kLargestConfig = 64 << 20;  // bytes; the file may hold a character vocabulary
 
 // ---- tensors in a folder ---------------------------------------------------------------------------------
