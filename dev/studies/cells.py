@@ -2,8 +2,8 @@
 
 A part is one text with one optimizer: a comparison in which each cell tunes its rate and its warm-up together on a
 separate seed, and then trains on other seeds. Cells that come close to the baseline may train on further seeds, at the
-rate and the warm-up that the part found: a comparison named PART-more. The tables and the picture are made of what is
-stored.
+rate and the warm-up that the part found: a comparison named PART-more. The tables are made of what is stored, and the
+picture of the parts.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from words import holm
 TUNED = {"adamw": ("AdamW", "1e-3,3e-3,9e-3"), "muon": ("Muon", "3e-3,9e-3,2.7e-2")}  # where the search begins
 LOOKS = {"adamw": (-0.15, "white", "C0"), "muon": (0.15, None, "C1")}  # shift, face, color
 TUNE_RUNS, SEEDS = 10, 5
+MEASURES = "--eval-every 200 --eval-batches 20 --save-every 0"
 CLOSE = 0.015  # nats: smaller differences to the baseline need twice as many seeds
 
 
@@ -38,7 +39,7 @@ class Cells:
         _, optimizer = self.parts()[part]
         seeds = f"seed={','.join(str(seed + 1) for seed in range(SEEDS))}"
         grid = " + ".join(f"{keys} {more(name)} {seeds}" for name, keys in self.cells.items())
-        return f"""{shared} --optimizer {optimizer} --eval-every 200 --eval-batches 20 --save-every 0
+        return f"""{shared} --optimizer {optimizer} {MEASURES}
             --grid {grid} --tune lr={TUNED[optimizer][1]} warmup=5%,20% --tune-runs {TUNE_RUNS}"""
 
     def close(self, part):
@@ -46,52 +47,58 @@ class Cells:
         return [name for name, values in self.differences(part).items() if abs(values.mean()) < CLOSE]
 
     def more_options(self, part, shared, more=lambda name: ""):
-        """Options of the comparison of close cells on further seeds."""
+        """Options of the comparison of close cells on further seeds; "" if none is close."""
+        if not self.close(part):
+            return ""
         _, optimizer = self.parts()[part]
         summary, _ = self.tables(part)
         tuned = {cell.name: f"lr={cell.peak_lr:g} warmup={cell.warmup}" for cell in summary.itertuples()}
         seeds = f"seed={','.join(str(seed + 1) for seed in range(SEEDS, 2 * SEEDS))}"
         grid = " + ".join(f"{self.cells[name]} {more(name)} {tuned[name]} {seeds}"
                           for name in [self.baseline, *self.close(part)])
-        return f"{shared} --optimizer {optimizer} --eval-every 200 --eval-batches 20 --save-every 0 --grid {grid}"
+        return f"{shared} --optimizer {optimizer} {MEASURES} --grid {grid}"
 
     def title(self, part):
         text, optimizer = self.parts()[part]
         return f"{self.texts[text]} with {TUNED[optimizer][0]}"
 
-    def tables(self, part, cells=None):
+    def name_of(self, cell):
+        """The name of a cell, which is the keys of --grid: "placement=pre,steps=800"."""
+        fitting = [name for name, keys in self.cells.items() if f"{cell},".startswith(keys.replace(" ", ",") + ",")]
+        return max(fitting, key=lambda name: len(self.cells[name]))
+
+    def tables(self, part):
         """(summary, final runs) of a stored comparison, with the names of its cells."""
         summary, runs = (pandas.read_csv(self.folder / f"{part}-{name}.csv") for name in ("summary", "runs"))
-        cells = list(cells or self.cells)
-        names = dict(zip(summary.cell, cells, strict=True))
-        return summary.assign(name=cells), runs[runs.stage == "final"].assign(name=runs.cell.map(names))
+        names = {cell: self.name_of(cell) for cell in summary.cell}
+        final = runs[runs.stage == "final"]
+        return summary.assign(name=summary.cell.map(names)), final.assign(name=final.cell.map(names))
 
-    def losses(self, part, cells=None):
+    def losses(self, part):
         """Final losses: a row per seed, a column per cell whose runs all finished."""
-        _, runs = self.tables(part, cells)
+        summary, runs = self.tables(part)
         good = runs.groupby("name").state.apply(lambda states: (states == "finished").all())
         wide = runs.pivot(index="seed", columns="name", values="final_val")
-        return wide[[name for name in cells or self.cells if good[name]]]
+        return wide[[name for name in summary.name if good[name]]]
 
-    def differences(self, part, cells=None):
+    def differences(self, part):
         """{name: differences to the losses of the baseline, seed by seed}."""
-        final = self.losses(part, cells)
+        final = self.losses(part)
         known = self.baseline in final
         return {name: final[name] - final[self.baseline] for name in final if known and name != self.baseline}
 
     def more_table(self, part):
         """The close cells of a part on further seeds, and on all."""
-        cells = [self.baseline, *self.close(part)]
-        _, runs = self.tables(f"{part}-more", cells)
-        before, now = self.differences(part), self.differences(f"{part}-more", cells)
+        summary, runs = self.tables(f"{part}-more")
+        before, now = self.differences(part), self.differences(f"{part}-more")
         whole = {name: pandas.concat([before[name], now[name]]) for name in now}
         tests = [stats.ttest_1samp(values, 0).pvalue for values in whole.values()]
         p = dict(zip(whole, holm(tests, len(self.cells) - 1), strict=True))
         rows = [[name, outcome(runs[runs.name == name]),
                  *((signed(now[name]), signed(whole[name]), f"{p[name]:.2g}") if name in whole else ("", "", ""))]
-                for name in cells]
+                for name in summary.name]
         return table(rows, [f"{self.title(part)}, {SEEDS} more seeds", "final loss", f"minus {self.baseline}",
-                            f"of {2 * SEEDS} seeds", f"p of {2 * SEEDS} (Holm)"])
+                            f"with {2 * SEEDS} seeds", "p (Holm)"])
 
     def table(self, part):
         summary, runs = self.tables(part)
