@@ -319,7 +319,7 @@ TEST_CASE("a run with --init-from says by which options its model is another one
     const Outcome o = f.run("train stories.txt --init-from adapted --steps 2 --dry-run --lr 0.1 --context 16 " + more);
     INFO(more << o.err);
     REQUIRE(o.status == 0);
-    const std::string begin = "NOTE     the weights come from another model: ";
+    const std::string begin = "NOTE     these options change what the weights compute: ";
     const size_t at = o.out.find(begin);
     return at == std::string::npos ? "" : o.out.substr(at + begin.size(), o.out.find('\n', at) - at - begin.size());
   };

@@ -445,6 +445,7 @@ TEST_CASE("factors of ScaleNorm's gain, which starts at the root of the width", 
   c.norm = NormKind::scalenorm;
   const Model model(c);
   const TensorFactors got = factors_of(model, "final_norm.gain");
+  CHECK(got.start == Approx(2));
   CHECK(got.rate == Approx(2));
   CHECK(got.epsilon == Approx(.5));
   c.norm_sites[size_t(NormSite::in)] = NormChoice{NormKind::layernorm};
@@ -486,6 +487,19 @@ TEST_CASE("factors of the gated residual's matrices, whose rank does not grow", 
   CHECK(up.start == 1);
   CHECK(up.rate == 1);
   CHECK(up.epsilon == .25);
+}
+
+TEST_CASE("factors of the queries of attention residuals, with and without a factor on their products",
+          "[parametrization]") {
+  Config c = small(Parametrization::mup, 128);  // m = 4
+  for (const auto& [placement, start, rate, epsilon] :
+       {std::tuple{"attnres", .25, .25, 1.}, {"attnres-normed", .5, .5, .5}}) {
+    c.placement = placement;
+    const TensorFactors got = factors_of(Model(c), "block.0.ffn.streams.query");
+    CHECK(got.start == start);
+    CHECK(got.rate == rate);
+    CHECK(got.epsilon == epsilon);
+  }
 }
 
 TEST_CASE("initial weights have the factors of their tensors, times what the base model draws", "[parametrization]") {

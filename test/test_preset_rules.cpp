@@ -36,6 +36,8 @@ TEST_CASE("the widths of a preset stay in proportion to the channels, unless the
   CHECK(config_of("--preset llama3 --channels 256").hidden == 896);
   CHECK(config_of("--preset llama3 --channels 256 --hidden 448").hidden == 448);
   CHECK(config_of("--preset llama3 --size 8B --channels 1024 --heads 8").hidden == 3584);
+  CHECK(config_of("--preset qwen3 --size 0.6B --channels 512").head_dim == 64);
+  CHECK(config_of("--preset qwen3 --size 0.6B --channels 512 --heads 8").head_dim == 128);
   CHECK(config_of("--preset olmoe --channels 64").hidden == 16);
   CHECK(config_of("--preset opt-350m --channels 64").embedding_channels == 32);
   CHECK(config_of("--preset opt-350m --channels 64 --embedding-channels 64").embedding_channels == 64);
@@ -49,6 +51,17 @@ TEST_CASE("the heads of a size by depth are as wide as those of its base model",
   CHECK(config_of("--size d8 --base-heads 1" + mup).base_heads == 1);
   CHECK(config_of("--size d8 --heads 4" + mup).base_heads == 4);
   CHECK(config_of("--channels 256 --heads 8" + mup).base_heads == 8);
+  CHECK(config_of("--size d8 --channels 64" + mup).base_heads == 8);
+  CHECK(config_of("--size d8 --parametrization mup --base-channels 63").base_heads == 8);  // no size has 63
+  CHECK(config_of("--size d8 --base-channels 64").base_heads == 0);
+  for (const std::string size : {"d1.5", "d2.5", "d3.5", "d6"}) {  // models of the base sizes
+    const Config c = config_of("--size " + size);
+    const Config same = config_of("--size " + size + " --parametrization mup --base-channels " +
+                                  std::to_string(c.channels));
+    INFO(size);
+    CHECK(same.base_heads == c.n_head);
+    CHECK(same.attention_scale == c.attention_scale);
+  }
 }
 
 TEST_CASE("factors that contain the width take the base model's", "[presets][parametrization]") {

@@ -585,8 +585,8 @@ TEST_CASE("warnings name settings that are probably mistakes", "[text]") {
   CHECK_FALSE(contains(warnings(base + "--optimizer sgd --clip 0"), "--clip"));
   CHECK_FALSE(contains(warnings(base), "--clip"));
   const std::string heads = "--grid channels=16 heads=2 + channels=32 heads=4 ";
-  CHECK(contains(compared(heads + base), "WARNING: --base-heads is open, so the base model has as many heads as each "
-                                         "run: 2 in one, 4 in another."));
+  CHECK(contains(compared(heads + base), "WARNING: --base-heads is open, so each run takes its own number of heads "
+                                         "as the base model's, from 2 to 4: set --base-heads"));
   CHECK_FALSE(contains(compared(heads + base + "--base-heads 1"), "--base-heads is open"));
   const std::string muon = f.run("train --data stories.txt --dry-run --optimizer muon" + kSmall).out;
   CHECK(contains(muon, "rate     0.003 after 100 warm-up steps, cosine to 0.0003, Muon\n"));

@@ -233,18 +233,26 @@ Givens expand_config(KnownOptions& r, Givens givens) {
 
 // ---- givens → a command ----------------------------------------------------------------------------------
 
-// Sizes that follow from the channels if they are not given: the widths of a preset's model, and the heads of the base
-// model of a size by depth, in which all heads are equally wide.
-void follow_channels(Command& c) {
+// Widths that a preset sets stay in proportion to the channels. A number of heads that is given decides their width.
+void scale_preset_widths(Command& c) {
+  if (!c.said("channels")) return;
   Config& config = c.train.config;
-  std::vector<int Config::*> widths;
-  if (!c.said("hidden")) widths.push_back(&Config::hidden);
-  if (!c.said("embedding-channels")) widths.push_back(&Config::embedding_channels);
-  if (c.said("channels")) scale_widths(config, preset_config(c.train.preset, c.train.size), widths);
-  const std::vector<std::string> by_depth = sizes_by_depth();
-  const bool own_heads = c.said("heads") || c.said("head-dim") || c.said("base-heads");
-  if (own_heads || config.base_channels == 0 || std::ranges::find(by_depth, c.train.size) == by_depth.end()) return;
-  config.base_heads = heads_by_depth(config.base_channels);
+  const Config preset = preset_config(c.train.preset, c.train.size);
+  for (const Width& width : kWidths) {
+    const bool of_heads = width.size == &Config::head_dim && c.said("heads");
+    if (!c.said(width.field) && !of_heads) config.*width.size = scaled(preset, width, config.channels);
+  }
+}
+
+// The base model of a size by depth has the heads of its own size by depth, if the model's are those of its size.
+void set_base_heads(Command& c) {
+  Config& config = c.train.config;
+  const Config size = preset_config(c.train.preset, c.train.size);
+  const bool tuned = config.parametrization != Parametrization::sp && config.base_channels > 0;
+  const bool as_sized = config.channels == size.channels && config.n_head == size.n_head &&
+                        config.head_dim == size.head_dim && c.init_report.widths.empty();
+  if (tuned && as_sized && config.base_heads == 0 && is_size_by_depth(c.train.size))
+    config.base_heads = heads_by_depth(config.base_channels);
 }
 
 void set_options(Command& c) {
@@ -263,7 +271,8 @@ void set_options(Command& c) {
   const std::vector<CommandSetting>& settings = settings_of(c.kind);
   for (const Given& g : c.given)
     for (const std::string& value : g.values) find_setting(settings, g.name)->set(c, value);
-  follow_channels(c);
+  scale_preset_widths(c);
+  set_base_heads(c);
   const bool reads_no_text = c.said("pairs") || c.said("choices") || c.said("hellaswag");
   for (const Setting& s : settings)
     if (s.required && !c.said(s.name) && !(s.name == "data" && reads_no_text)) {

@@ -67,6 +67,8 @@ std::vector<std::string> rate_mistakes(const TrainOptions& o) {
                   format("%g", rate.lr) + "; try --warmup 10%"),
       line_if(rate.min_lr > rate.lr, "--min-lr " + format("%g", rate.min_lr) + " is above --lr " +
                                          format("%g", rate.lr) + ": the learning rate rises at the end"),
+      line_if(o.config.lora_rank > 0 && o.init_from.empty(),
+              "--lora without --init-from trains adapters of a model with random weights: name a trained one"),
       line_if(o.config.parametrization != Parametrization::sp && o.optimizer->rows.front() == &kSgd && o.clip > 0,
               "--clip " + format("%g", o.clip) + " changes the size of SGD's steps, and differently at each width: " +
                   "--parametrization needs --clip 0 with --optimizer sgd"),
@@ -94,8 +96,9 @@ std::string open_base_heads(const std::vector<TrainOptions>& given) {
   for (const TrainOptions& o : given)
     if (o.config.parametrization != Parametrization::sp && o.config.base_heads == 0) numbers.insert(o.config.n_head);
   if (numbers.size() < 2) return "";
-  return "--base-heads is open, so the base model has as many heads as each run: " + std::to_string(*numbers.begin()) +
-         " in one, " + std::to_string(*numbers.rbegin()) + " in another. Set --base-heads to those of the tuned model";
+  return "--base-heads is open, so each run takes its own number of heads as the base model's, from " +
+         std::to_string(*numbers.begin()) + " to " + std::to_string(*numbers.rbegin()) +
+         ": set --base-heads to the tuned model's";
 }
 
 // Adds what `lines_of` says about the runs: of each kind of line, the first that is not empty.
@@ -139,7 +142,7 @@ std::vector<std::string> warnings_about(const Dataset& data, const TrainOptions&
     lines.push_back(format("the text is read %.0f times", epochs) +
                     ", and more than 16 times mostly overfits: try --steps " +
                     std::to_string(static_cast<int64_t>(static_cast<double>(o.steps) * kGoodEpochs / epochs) + 1) +
-                    " or --patience 5");
+                    (data.val.empty() ? "" : " or --patience 5"));
   return lines;
 }
 

@@ -115,7 +115,8 @@ Command on_top_of_weights(const Command& command, CheckpointHeader& header) {
   if (!branch_warmup_ended(trained, header.step))
     throw std::invalid_argument(from + " is at step " + std::to_string(header.step) +
                                 ", where factors of --branch-warmup are below 1, and they would start at 0 again: "
-                                "train it on with --resume, or name its last weights, " + kLastCheckpoint);
+                                "train it on with --resume, or, if that run went on, name its last weights, " +
+                                kLastCheckpoint);
   trained.branch_warmup = BranchWarmup::none;
   trained.branch_warmup_steps = 0;
   const std::string& tokenizer = header.options.tokenizer;
@@ -194,7 +195,7 @@ std::string note_on_function(const TrainOptions& o, const CheckpointHeader& from
   };
   std::string list;
   for (const std::string& difference : differences(from.options, o, changes_nothing))
-    list += (list.empty() ? "the weights come from another model: " : "; ") + difference;
+    list += (list.empty() ? "these options change what the weights compute: " : "; ") + difference;
   return list;
 }
 

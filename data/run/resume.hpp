@@ -22,7 +22,7 @@ std::string note_on_rate(const Command& given, const TrainOptions& o);
 std::string note_on_context(const Command& given, const TrainOptions& o, const CheckpointHeader& from);
 
 // Returns the options by which the model of a run with --init-from computes something else than the one that its
-// weights come from: "the weights come from another model: --logit-scale is 1 there and 2 here", or "".
+// weights come from: "these options change what the weights compute: --logit-scale is 1 there and 2 here", or "".
 std::string note_on_function(const TrainOptions& o, const CheckpointHeader& from);
 
 // Makes the paths in a run's options independent of the current folder. Leaves "-" as it is.

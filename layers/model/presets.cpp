@@ -418,19 +418,23 @@ Config scaled_to(double depth, const Config& nano) {
   c.n_layer = static_cast<int>(depth + .5);
   if (c.encoder_layers > 0) c.encoder_layers = c.n_layer;
   c.channels = static_cast<int>(kChannelsPerLayer * depth);
-  c.n_head = heads_near(c.n_layer, c.channels);
+  c.n_head = heads_by_depth(c.channels);
   c.kv_heads = key_heads_of(nano, c.n_head);
-  scale_widths(c, nano, {&Config::hidden, &Config::embedding_channels});
+  for (const Width& width : kWidths) c.*width.size = scaled(nano, width, c.channels);
   return c;
 }
 
 }  // namespace
 
-int heads_by_depth(int channels) { return heads_near(std::max(1, channels / kChannelsPerLayer), channels); }
+bool is_size_by_depth(std::string_view size) { return depth_of(size) > 0; }
 
-void scale_widths(Config& config, const Config& preset, const std::vector<int Config::*>& widths) {
-  for (int Config::*width : widths)
-    config.*width = static_cast<int>(int64_t(preset.*width) * config.channels / preset.channels);
+int heads_by_depth(int channels) {
+  if (channels % 2 != 0) return 0;  // RoPE needs heads of an even size
+  return heads_near(std::max(1, (channels + kChannelsPerLayer / 2) / kChannelsPerLayer), channels);
+}
+
+int scaled(const Config& from, const Width& width, int channels) {
+  return static_cast<int>(int64_t(from.*width.size) * channels / from.channels);
 }
 
 const std::vector<Preset>& presets() {

@@ -23,7 +23,15 @@ Preset preset_row(std::string_view preset, std::string_view size);     // throws
 Config preset_config(std::string_view preset, std::string_view size);  // throws likewise
 std::vector<std::string> preset_names();                               // each once
 std::vector<std::string> sizes_by_depth();                             // in ascending order
-int heads_by_depth(int channels);                                      // of a size by depth with so many channels
+bool is_size_by_depth(std::string_view size);
+int heads_by_depth(int channels);  // the heads of the size by depth with this many channels; 0 if there is none
 
-// Sets sizes of a preset's model with another number of channels: open ones stay open, others stay in proportion.
-void scale_widths(Config& config, const Config& preset, const std::vector<int Config::*>& widths);
+// Sizes that stay in proportion to the channels, if a model becomes wider. 0, which is open, stays 0.
+struct Width {
+  const char* field;
+  int Config::*size;
+};
+inline constexpr Width kWidths[] = {{"hidden", &Config::hidden},
+                                    {"head-dim", &Config::head_dim},
+                                    {"embedding-channels", &Config::embedding_channels}};
+int scaled(const Config& from, const Width& width, int channels);

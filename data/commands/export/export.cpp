@@ -111,7 +111,8 @@ void drop_branch_warmup(TrainedModel& trained, const std::string& checkpoint) {
   if (!branch_warmup_ended(trained.model))
     throw std::invalid_argument(checkpoint + " is at step " + std::to_string(trained.header.step) +
                                 ", where factors of --branch-warmup are below 1, which no other program knows: " +
-                                "train it on with --resume, or name its last weights, " + kLastCheckpoint);
+                                "train it on with --resume, or, if that run went on, name its last weights, " +
+                                kLastCheckpoint);
   trained.model = without_branch_warmup(trained.model);
 }
 

@@ -280,9 +280,9 @@ void run_info(const Command& command) {
   if (command.info_ranks > 1 && !command.info_cost) throw std::invalid_argument("--ranks needs --cost: add --cost");
   std::optional<Trained> trained;
   if (command.info_needs_checkpoint) trained = open_checkpoint(command.info_checkpoint);
-  if (trained && !command.info_json) print_trained(*trained);
   TrainOptions options = trained ? trained->header.options : command.train;
   if (trained) add_given(options, command);
+  if (trained && !command.info_json) print_trained(*trained);
   options = with_vocabulary(options);
   options.config = resolved(options.config);
   if (options.config.lora_rank > 0 && !command.info_needs_checkpoint)

@@ -15,6 +15,7 @@
 #include "data/strings/format.hpp"
 #include "grid_cells.hpp"
 #include "layers/model/initialize.hpp"
+#include "layers/model/presets.hpp"
 #include "layers/training/coordinates.hpp"
 
 namespace {
@@ -28,10 +29,7 @@ struct Axis {
 
 // Sizes that a user gives in proportion to the channels stay in proportion.
 void set_width(Config& c, int channels) {
-  const auto scaled = [&](int size) { return static_cast<int>(int64_t(size) * channels / c.channels); };
-  c.hidden = scaled(c.hidden);
-  c.head_dim = scaled(c.head_dim);
-  c.embedding_channels = scaled(c.embedding_channels);
+  for (const Width& width : kWidths) c.*width.size = scaled(c, width, channels);
   c.channels = channels;
 }
 void set_depth(Config& c, int layers) { c.n_layer = layers; }
