@@ -366,8 +366,7 @@ TEST_CASE("info verifies a checkpoint's checksum and refuses what is not a file"
   CHECK(contains(f.run("info /dev/zero").err, "/dev/zero is not a checkpoint"));
 }
 
-TEST_CASE("sample and eval need memory for their text alone, and eval refuses a batch too large for the machine",
-          "[program][forged][long]") {
+TEST_CASE("sample and eval need memory for their text alone", "[program][forged][long]") {
   const Folder f;
   f.write("text.txt", std::string(400, 'a') + "\n");
   REQUIRE(f.run("train --data text.txt --position rope --layers 1 --channels 16 --heads 2 --context 8 --steps 1 --out "
@@ -380,11 +379,7 @@ TEST_CASE("sample and eval need memory for their text alone, and eval refuses a 
   const Outcome sampled = f.run("sample long --length 8 --prompt a");
   CHECK(sampled.status == 0);
   CHECK(f.run("eval long --data text.txt").status == 0);
-  const Outcome evaluated = f.run("eval long --data text.txt --batch 1000000");
-  CHECK(evaluated.status == 1);
-  CHECK(contains(evaluated.err, "train_gpt: this needs "));
-  CHECK(contains(evaluated.err, ": lower --batch"));
-  CHECK(evaluated.out.empty());
+  CHECK(f.run("eval long --data text.txt --batch 1000000").status == 0);  // of which the text fills one row
 }
 
 TEST_CASE("a run of version 0.1.0 can be resumed", "[program][forged]") {

@@ -191,6 +191,27 @@ TEST_CASE("a model that needs more memory than `ulimit` allows is refused in one
   }
 }
 
+TEST_CASE("eval refuses a batch too large for the machine", "[machine]") {
+  if (std::getenv("SANITIZED")) return;
+  const Folder f;
+  write_corpus(f.path("stories.txt"), 600000, 1);
+  REQUIRE(f.run("train stories.txt --documents file --steps 1 --warmup 0 --position rope --context 8192 --batch 1 "
+                "--layers 1 --heads 1 --channels 64 --eval-every 0 --quiet --out r").status == 0);
+  const auto limited = [&](const std::string& batch) {
+    return run_with(f, "eval r --data stories.txt --threads 1 --batch " + batch, [] {
+      const rlimit limit{200 * kMB, 200 * kMB};
+      setrlimit(RLIMIT_AS, &limit);
+    });
+  };
+  const Outcome o = limited("1000");  // the text has 73 rows
+  INFO(o.out << o.err);
+  CHECK(o.status == 1);
+  CHECK(contains(o.err, "train_gpt: this needs "));
+  CHECK(contains(o.err, ": lower --batch or --context"));
+  CHECK(o.out.empty());
+  CHECK(limited("1").status == 0);
+}
+
 TEST_CASE("--init-from takes a context that fits into the memory, and a comparison asks for one", "[machine][tune]") {
   if (std::getenv("SANITIZED")) return;
   const Corpus f;
