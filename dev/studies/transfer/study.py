@@ -26,6 +26,8 @@ KEYS = {"width": "channels", "depth": "layers"}
 RATES = [f"{2.0**k:.4g}" for k in range(-10, -2)]
 STEPS, BATCH, CONTEXT, HEAD, SEEDS = 400, 4, 32, 16, 3
 CHECK_RATE, CHECK_STEPS = 1e-3, 10
+WIDE = 512  # channels of Pre-LN with AdamW, at five rates around the best of the base model, and below it for sp
+WIDE_RATES = {"sp": RATES[:5], "mup": RATES[2:7]}
 LOGIT_SCALES = {32: "1,4", 128: "0.25,1,4"}  # of the base model: 1, 4 and, at 128 channels, 16
 HALF = 0.5  # of a doubling: a factor of √2
 COLUMNS = ["cell", "stage", "parametrization", "channels", "layers", "peak_lr", "seed", "state", "initial_loss",
@@ -185,6 +187,8 @@ def published():
     cost = table(cost_rows(), ["larger in", "GFLOPs of a small run", "of a large one", "search at the large size",
                                "search at the small size and one large run", "ratio"])
     tables = [*(rate_table(axis, found) for axis in SIZES), slope_table(), cost, multiplier_table()]
+    if (HERE / "wide-runs.csv").exists():
+        tables.append(wide_table())
     return "\n".join([head + "\n", *tables])
 
 
@@ -280,6 +284,30 @@ def options_of(part):
     return f"{shared(*part)} {training()} --grid {grid(part[0])}"
 
 
+def wide_table():
+    """Losses of the widest Pre-LN with AdamW by rate."""
+    runs, shows = pandas.read_csv(HERE / "wide-runs.csv"), RATES[:7]
+    rows = []
+    for name in WIDE_RATES:
+        cell = curves(runs[runs.parametrization == name])
+        logs = [round(math.log2(float(rate)), 2) for rate in shows]
+        rows.append([name, *(shown(cell[log]) if log in cell else "" for log in logs)])
+    return table(rows, [f"{WIDE} channels, parametrization", *(f"rate {float(rate):.2g}" for rate in shows)])
+
+
+def train_wide(study):
+    """Pre-LN with AdamW at a width that all placements would take too long for."""
+    channels, layers = sized("width", WIDE)
+    seeds = f"seed={','.join(str(seed + 1) for seed in range(SEEDS))}"
+    cells = " + ".join(f"parametrization={name} lr={','.join(rates)} {seeds}" for name, rates in WIDE_RATES.items())
+    options = f"""{shared('pre', 'adamw')} {training()} --channels {channels} --layers {layers}
+        --heads {channels // HEAD} --grid {cells}"""
+    kept = (study.args.keep or study.args.stored) and study.has_stored("wide", options)
+    if not kept and not study.args.stored:
+        tables, note = study.tables_of("wide", options)
+        store(study, "wide", tables.runs, note, [])
+
+
 def train_multipliers(study):
     """Pre-LN with AdamW at both ends of the width, for other scales of the base model's logits and initial weights. An
     explicit --logit-scale replaces mup's factor 1/m."""
@@ -324,6 +352,7 @@ def main():
     study = Study(__doc__, lambda parser: parser.add_argument("--stored", action="store_true",
                                                               help="train nothing; publish the parts that are stored"))
     train_multipliers(study)
+    train_wide(study)
     reuse = study.args.keep or study.args.stored
     missing = [part for part in parts() if not (reuse and study.has_stored(label_of(part), options_of(part)))]
     for part in [] if study.args.stored else missing:
