@@ -44,7 +44,7 @@ TEST_CASE("the widths of a preset stay in proportion to the channels, unless the
   CHECK(config_of("--preset llama --channels 48").hidden == 128);  // 8/3 C
 }
 
-TEST_CASE("the heads of a size by depth are as wide as those of its base model", "[presets][parametrization]") {
+TEST_CASE("the base model of a size by depth is a size by depth, too", "[presets][parametrization]") {
   const std::string mup = " --parametrization mup --base-channels 64 ";
   CHECK(config_of("--size d8" + mup).base_heads == 2);
   CHECK(*config_of("--size d8" + mup).attention_scale == Approx(1 / std::sqrt(32)));

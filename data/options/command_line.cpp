@@ -244,7 +244,8 @@ void scale_preset_widths(Command& c) {
   }
 }
 
-// The base model of a size by depth has the heads of its own size by depth, if the model's are those of its size.
+// Chooses the heads of the base model of a size by depth, such as d8: those of the size that has its channels. A model
+// whose heads were changed has no such base model.
 void set_base_heads(Command& c) {
   Config& config = c.train.config;
   const Config size = preset_config(c.train.preset, c.train.size);

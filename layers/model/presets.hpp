@@ -24,7 +24,7 @@ Config preset_config(std::string_view preset, std::string_view size);  // throws
 std::vector<std::string> preset_names();                               // each once
 std::vector<std::string> sizes_by_depth();                             // in ascending order
 bool is_size_by_depth(std::string_view size);
-int heads_by_depth(int channels);  // the heads of the size by depth with this many channels; 0 if there is none
+int heads_by_depth(int channels);  // the heads of the size by depth with this many channels; 0 if they are odd
 
 // Sizes that stay in proportion to the channels, if a model becomes wider. 0, which is open, stays 0.
 struct Width {

@@ -186,9 +186,7 @@ def published():
     head = f"{len(done)} of {len(parts())} parts so far ({names})." if len(done) < len(parts()) else "All parts."
     cost = table(cost_rows(), ["larger in", "GFLOPs of a small run", "of a large one", "search at the large size",
                                "search at the small size and one large run", "ratio"])
-    tables = [*(rate_table(axis, found) for axis in SIZES), slope_table(), cost, multiplier_table()]
-    if (HERE / "wide-runs.csv").exists():
-        tables.append(wide_table())
+    tables = [*(rate_table(axis, found) for axis in SIZES), slope_table(), cost, multiplier_table(), wide_table()]
     return "\n".join([head + "\n", *tables])
 
 
@@ -302,10 +300,15 @@ def train_wide(study):
     cells = " + ".join(f"parametrization={name} lr={','.join(rates)} {seeds}" for name, rates in WIDE_RATES.items())
     options = f"""{shared('pre', 'adamw')} {training()} --channels {channels} --layers {layers}
         --heads {channels // HEAD} --grid {cells}"""
-    kept = (study.args.keep or study.args.stored) and study.has_stored("wide", options)
+    train_once(study, "wide", options, [])
+
+
+def train_once(study, label, options, keys):
+    """Trains a comparison beside the parts, unless it is stored. `keys` of its grid are stored, too."""
+    kept = (study.args.keep or study.args.stored) and study.has_stored(label, options)
     if not kept and not study.args.stored:
-        tables, note = study.tables_of("wide", options)
-        store(study, "wide", tables.runs, note, [])
+        tables, note = study.tables_of(label, options)
+        store(study, label, tables.runs, note, keys)
 
 
 def train_multipliers(study):
@@ -315,10 +318,7 @@ def train_multipliers(study):
     cells = " + ".join(f"channels={channels} heads={channels // HEAD} logit-scale={scales} {rest}"
                        for channels, scales in LOGIT_SCALES.items())
     options = f"{shared('pre', 'adamw')} {training()} --parametrization mup --grid {cells}"
-    kept = (study.args.keep or study.args.stored) and study.has_stored("multipliers", options)
-    if not kept and not study.args.stored:
-        tables, note = study.tables_of("multipliers", options)
-        store(study, "multipliers", tables.runs, note, ["logit-scale", "init-gain"])
+    train_once(study, "multipliers", options, ["logit-scale", "init-gain"])
 
 
 def store(study, label, runs, note, more=("placement", "optimizer")):
