@@ -87,13 +87,18 @@ class Cells:
         known = self.baseline in final
         return {name: final[name] - final[self.baseline] for name in final if known and name != self.baseline}
 
+    def corrected(self, differences):
+        """{name: p} of a part's differences, after Holm's correction."""
+        tests = [stats.ttest_1samp(values, 0).pvalue for values in differences.values()]
+        # A cell without a result stays one of the comparisons: it must not make the others significant.
+        return dict(zip(differences, holm(tests, len(self.cells) - 1), strict=True))
+
     def more_table(self, part):
-        """The close cells of a part on further seeds, and on all."""
+        """The close cells of a part on further seeds, and on all. The correction counts the other cells, too."""
         summary, runs = self.tables(f"{part}-more")
         before, now = self.differences(part), self.differences(f"{part}-more")
         whole = {name: pandas.concat([before[name], now[name]]) for name in now}
-        tests = [stats.ttest_1samp(values, 0).pvalue for values in whole.values()]
-        p = dict(zip(whole, holm(tests, len(self.cells) - 1), strict=True))
+        p = self.corrected(before | whole)
         rows = [[name, outcome(runs[runs.name == name]),
                  *((signed(now[name]), signed(whole[name]), f"{p[name]:.2g}") if name in whole else ("", "", ""))]
                 for name in summary.name]
@@ -103,9 +108,7 @@ class Cells:
     def table(self, part):
         summary, runs = self.tables(part)
         found = self.differences(part)
-        tests = [stats.ttest_1samp(values, 0).pvalue for values in found.values()]
-        # A cell without a result stays one of the comparisons: it must not make the others significant.
-        p = dict(zip(found, holm(tests, len(self.cells) - 1), strict=True))
+        p = self.corrected(found)
         own = ["steps"] if "steps" in summary else []  # keys of the grid that differ between cells
         rows = []
         for cell in summary.itertuples():

@@ -352,7 +352,7 @@ def table(rows, columns):
 
 
 def capped(runs):
-    """Final losses for a picture: the initial loss for a run that diverged or failed."""
+    """Final losses for a picture, or to find the lowest: the initial loss for a run that diverged or failed."""
     return runs.final_val.where(runs.state.isin(["finished", "stuck"]), runs.initial_loss)
 
 
@@ -435,10 +435,12 @@ def draw_by_time(by_step, by_second, curves, colors, top=None):
     by_step.legend(fontsize=8, loc="upper right")
 
 
-def outcome(runs):
-    """Mean final loss of the runs of a cell, or the number of runs in each state unless all finished."""
-    good = runs[runs.state == "finished"]
-    if len(good) == len(runs):
-        return shown(good.final_val)
+def not_finished(runs):
+    """The number of runs of a cell in each state but "finished": "2/3 stuck", or "" if all finished."""
     bad = runs[runs.state != "finished"].state.value_counts()
     return ", ".join(f"{n}/{len(runs)} {state}" for state, n in bad.items())
+
+
+def outcome(runs):
+    """Mean final loss of the runs of a cell, or the number of runs in each state unless all finished."""
+    return not_finished(runs) or shown(runs.final_val)

@@ -20,6 +20,11 @@ def link(name):
     return f"[{name}](entries/{name}.toml)"
 
 
+def star(runs, *names):
+    """An asterisk if an entry was tuned to values with a neighbor that was not tried."""
+    return "\\*" if runs[runs.name.isin(names)].at_edge.any() else ""
+
+
 def ranking(entries, runs):
     """The table of a text: the lowest loss first, then the entries that did not finish."""
     if runs.empty:
@@ -29,23 +34,28 @@ def ranking(entries, runs):
     rows = []
     for name in names:
         some = runs[runs.name == name]
-        rate, warmup, edge = some.peak_lr.iloc[0], some.warmup.iloc[0], "\\*" if some.at_edge.iloc[0] else ""
+        rate, warmup = some.peak_lr.iloc[0], some.warmup.iloc[0]
         judged = ["", "", "baseline"] if name == rules.BASELINE else results.difference_of(found, name)
-        rows.append([link(name), f"{rate:g}, {warmup}{edge}", int(some.steps.iloc[0]), outcome(some), *judged])
+        rows.append([link(name), f"{rate:g}, {warmup}{star(runs, name)}", int(some.steps.iloc[0]), outcome(some), *judged])
     return table(rows, ["entry", "rate, warm-up", "steps", "final loss", f"minus `{rules.BASELINE}`", "p (Holm)",
                         "verdict"])
 
 
 def claims(entries, runs_of):
-    """The table of claims: each entry beside the one that it is a change of."""
+    """The table of claims: each entry beside the one that it is a change of. A verdict has the asterisk of both."""
     found = {text.name: results.verdicts(entries, runs, lambda entry: entry.against) for text, runs in runs_of.items()}
     rows = []
     for entry in sorted(entries, key=lambda entry: (entry.date, entry.name)):
-        cells = [cell for text in found for cell in results.difference_of(found[text], entry.name)[::2]]
+        cells = []
+        for text, runs in runs_of.items():
+            difference, _, verdict = results.difference_of(found[text.name], entry.name)
+            cells += [difference, verdict and verdict + star(runs, entry.name, entry.against)]
         if any(cells):
             rows.append([link(entry.name), entry.date.year, entry.claim, f"`{entry.against}`", *cells])
     heads = [head for text in runs_of for head in (f"difference, {text.title}", "verdict")]
-    return table(rows, ["entry", "year", "claim", "compared with", *heads])
+    trained = {name for runs in runs_of.values() for name in runs.name}
+    return (table(rows, ["entry", "year", "claim", "compared with", *heads]) +
+            f"\n{len(trained)} of {len(entries)} entries are trained so far.\n")
 
 
 def draw_text(axis, entries, runs, text):

@@ -21,11 +21,12 @@ EFFECTS = [0.01, 0.02, 0.05, 0.1]
 
 
 def deviations():
-    """One row for each cell beside its baseline: the deviations of the paired and of the unpaired difference."""
+    """One row for each cell beside its baseline: the deviations of the paired and of the unpaired difference. Further
+    seeds of the same cells, PART-more, are left out, so that no cell counts twice."""
     rows = []
     for path in sorted(HERE.glob("*/*-runs.csv")):
         summary = Path(str(path).replace("-runs.csv", "-summary.csv"))
-        if summary.exists():
+        if summary.exists() and not path.name.endswith("-more-runs.csv"):
             rows += of_comparison(pandas.read_csv(path), pandas.read_csv(summary), path)
     return pandas.DataFrame(rows)
 

@@ -14,7 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy  # noqa: E402
 import pandas  # noqa: E402
-from common import COLOR, Study, capped, interval, plt, shown, signed, table  # noqa: E402
+from common import COLOR, Study, capped, interval, not_finished, plt, shown, signed, stats, table  # noqa: E402
+from words import holm  # noqa: E402
 
 HERE = Path(__file__).parent
 PLACEMENTS = ["pre", "post", "sandwich", "deepnorm", "reordered", "keel", "resi-dual", "hyper", "none"]
@@ -61,9 +62,13 @@ def stored_parts():
 # ---- the best rate ---------------------------------------------------------------------------------------
 
 
+def log_rates(runs):
+    return numpy.log2(runs.peak_lr).round(2)
+
+
 def curves(runs):
     """Final losses of a cell: a row per seed, a column per log2 of the rate."""
-    rows = runs.assign(loss=capped(runs), rate=numpy.log2(runs.peak_lr).round(2))
+    rows = runs.assign(loss=capped(runs), rate=log_rates(runs))
     return rows.pivot(index="seed", columns="rate", values="loss")
 
 
@@ -83,11 +88,15 @@ def at_end(losses):
     return losses.mean().idxmin() in (losses.columns[0], losses.columns[-1])
 
 
-def cell_of(runs, axis, parametrization, size):
-    """The curves of a cell. The smallest model is the same under all parametrizations."""
+def runs_of(runs, axis, parametrization, size):
+    """The runs of a cell. The smallest model is the same under all parametrizations."""
     name = "sp" if size == SIZES[axis][0] else parametrization
     channels, layers = sized(axis, size)
-    return curves(runs[(runs.parametrization == name) & (runs.channels == channels) & (runs.layers == layers)])
+    return runs[(runs.parametrization == name) & (runs.channels == channels) & (runs.layers == layers)]
+
+
+def cell_of(runs, axis, parametrization, size):
+    return curves(runs_of(runs, axis, parametrization, size))
 
 
 class Line:
@@ -103,7 +112,14 @@ class Line:
         self.moves = self.best[SIZES[axis][-1]] - self.best[SIZES[axis][0]]
         self.doublings = math.log2(SIZES[axis][-1] / SIZES[axis][0])
         self.least = large[large.mean().idxmin()]  # of the largest model
-        self.costs = large[small.mean().idxmin()] - large[large.mean().idxmin()]  # of the small model's rate
+        rate = small.mean().idxmin()
+        self.costs = large[rate] - self.least  # of the small model's rate, unless it is one of the `failed`
+        tried = runs_of(runs, axis, parametrization, SIZES[axis][-1])
+        self.failed = not_finished(tried[log_rates(tried) == rate])
+
+    def cost(self):
+        """What the small model's rate costs the largest one."""
+        return self.failed or (signed(self.costs) if self.costs.any() else "same rate")
 
     def stays(self, doublings=1.0):
         """Does the best rate move by less than √2 in one of so many parts of the range? A question mark: the interval
@@ -134,10 +150,27 @@ def rate_table(axis, found):
     sizes = [f"best rate / 1000 at {SIZES[axis][0]} {KEYS[axis]}", *map(str, SIZES[axis][1:])]
     rows = [[line.placement, OPTIMIZERS[line.optimizer], line.parametrization, *rates_shown(line),
              signed(line.moves, 2), line.stays(), line.stays(line.doublings),
-             signed(line.costs) if line.costs.any() else "same rate", shown(line.least)]
+             line.cost(), shown(line.least)]
             for line in found if line.axis == axis]
     return table(rows, ["placement", "optimizer", "parametrization", *sizes, "moves by", "less than √2",
                         "per doubling", "cost of the small one's rate", "lowest loss of the largest"])
+
+
+def gain_table(found):
+    """The lowest losses of the largest models under the other parametrization, minus those under sp."""
+    by = {(line.placement, line.optimizer, line.axis, line.parametrization): line.least for line in found}
+    cells = {}
+    for axis, name in SCALED.items():
+        gains = {part: by[*part, axis, name] - by[*part, axis, "sp"] for part in stored_parts()
+                 if (*part, axis, name) in by}
+        tests = [stats.ttest_1samp(values, 0).pvalue for values in gains.values()]
+        for (part, values), p in zip(gains.items(), holm(tests, len(tests)), strict=True):
+            cells[*part, axis] = [signed(values), f"{p:.2g}"]
+    rows = [[placement, OPTIMIZERS[optimizer],
+             *(text for axis in SIZES for text in cells.get((placement, optimizer, axis), ["", ""]))]
+            for placement, optimizer in stored_parts()]
+    return table(rows, ["placement", "optimizer", *(text for axis, name in SCALED.items() for text in
+                                                    (f"{axis}: lowest loss, {name} minus sp", "p (Holm)"))])
 
 
 def slope_table():
@@ -186,7 +219,8 @@ def published():
     head = f"{len(done)} of {len(parts())} parts so far ({names})." if len(done) < len(parts()) else "All parts."
     cost = table(cost_rows(), ["larger in", "GFLOPs of a small run", "of a large one", "search at the large size",
                                "search at the small size and one large run", "ratio"])
-    tables = [*(rate_table(axis, found) for axis in SIZES), slope_table(), cost, multiplier_table(), wide_table()]
+    tables = [*(rate_table(axis, found) for axis in SIZES), gain_table(found), slope_table(), cost, multiplier_table(),
+              wide_table()]
     return "\n".join([head + "\n", *tables])
 
 
@@ -198,10 +232,12 @@ def multiplier_table():
     if (own := stored_parts().get(("pre", "adamw"))) is not None:
         large = SIZES["width"][-1]
         cells |= {(f"{large}", "sp", "1", "1"): cell_of(own, "width", "sp", large)}
+    small = {name[1:]: cell.mean().idxmin() for name, cell in cells.items() if name[0] == f"{SIZES['width'][0]}"}
     rows = [[*name, f"{1000 * 2**cell.mean().idxmin():.2g}" + ("*" if at_end(cell) else ""),
-             shown(cell[cell.mean().idxmin()])] for name, cell in cells.items()]
+             shown(cell[cell.mean().idxmin()]), shown(cell[small[name[1:]]]) if name[1:] in small else ""]
+            for name, cell in cells.items()]
     return table(rows, ["channels", "parametrization", "logit scale of the base", "`--init-gain`",
-                        "best rate / 1000", "loss"])
+                        "best rate / 1000", "loss", f"at the best rate of {SIZES['width'][0]} channels"])
 
 
 # ---- picture ---------------------------------------------------------------------------------------------
