@@ -72,6 +72,7 @@ TEST_CASE("a model card knows what a bare checkpoint says", "[card][program]") {
   CHECK(value_of(card, "      value: ") ==
         format("%.6g", read_checkpoint_header(f.path("alone.safetensors")).val_loss));
   CHECK_FALSE(contains(card, "bits"));
+  CHECK(contains(card, " nats/token, as measured while it trained |"));
   CHECK(contains(card, "train_gpt train"));
 
   f.must("export mine --out converted");  // nobody trained it here
@@ -83,6 +84,31 @@ TEST_CASE("a model card knows what a bare checkpoint says", "[card][program]") {
   f.must("train stories.txt --init-from mine --steps 2 --out tuned --batch 2 --quiet --documents file");
   f.must("export tuned --out ours");
   CHECK(value_of(f.read("ours/README.md"), "base_model: ") == "\"mine\"");
+}
+
+TEST_CASE("a model card names the model of another program that its runs began with", "[card][program]") {
+  const Corpus f;
+  const std::string more = " --steps 1 --batch 2 --quiet --documents file";
+  f.must("train stories.txt --steps 1 --out run" + kSmall);
+  f.must("export run --out models--org--my--model/snapshots/0a1b");  // as in the cache of Hugging Face
+  f.must("train stories.txt --init-from models--org--my--model/snapshots/0a1b --out first" + more);
+  f.must("train stories.txt --init-from first --lora 2 --out second" + more);
+  f.must("export second --out adapters");
+  const std::string adapters = f.read("adapters/README.md");
+  CHECK(value_of(adapters, "library_name: ") == "peft");
+  CHECK(value_of(adapters, "base_model: ") == "\"org/my--model\"");
+  CHECK(value_of(adapters, "| began as | ") == "org/my--model |");
+  f.must("export second --lora-merge --out merged");
+  const std::string merged = f.read("merged/README.md");
+  CHECK(value_of(merged, "library_name: ") == "transformers");
+  CHECK(value_of(merged, "base_model: ") == "\"org/my--model\"");
+
+  f.must("export run --to gguf --out mine.gguf");
+  f.must("train stories.txt --init-from mine.gguf --out third" + more);
+  f.must("export third --out from-gguf");
+  const std::string from_gguf = f.read("from-gguf/README.md");
+  CHECK_FALSE(contains(from_gguf, "base_model: "));  // hubs look for a repository of this name
+  CHECK(value_of(from_gguf, "| began as | ") == "mine.gguf |");
 }
 
 TEST_CASE("export replaces its own model card and nobody else's", "[card][paths]") {

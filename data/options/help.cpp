@@ -134,7 +134,7 @@ std::string usage_of(const CommandRow& row) {
 }
 
 std::string help_of_program() {
-  std::string text = "train_gpt trains small GPT and Llama models on the CPU.\n\n"
+  std::string text = "train_gpt trains small GPT, Llama, BERT and T5 models on the CPU.\n\n"
                      "Usage: train_gpt COMMAND [OPTIONS]\n\nCommands:\n";
   for (const CommandRow& row : commands()) text += "  " + padded(row.name, 13) + row.help + "\n";
   text += "\nExamples:\n"

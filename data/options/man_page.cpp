@@ -50,7 +50,7 @@ std::string section_of(const CommandRow& row, std::set<std::string>& known) {
 
 std::string man_page() {
   std::string text = ".TH TRAIN_GPT 1 \"\" train_gpt \"User Commands\"\n.nh\n.ad l\n.SH NAME\n"
-                     "train_gpt \\- train small GPT and Llama models on the CPU\n.SH DESCRIPTION\n";
+                     "train_gpt \\- train small GPT, Llama, BERT and T5 models on the CPU\n.SH DESCRIPTION\n";
   text += verbatim(help_of_program());
   std::set<std::string> known;
   for (const CommandRow& row : commands()) text += section_of(row, known);

@@ -27,10 +27,11 @@ dev/release/libraries.sh licenses >"$to/LICENSES-OF-LIBRARIES"
 dev/release/libraries.sh sbom "$version" >"$to/$name.cdx.json"
 
 # A formula of Homebrew and a recipe of conda, with the address and the hash of the archive.
+release=${RELEASE_URL:-ADDRESS-OF-THE-PROJECT/releases}
 sum=$(sha256sum <"$to/$name.tar.gz")
 for template in train-gpt.rb meta.yaml; do
-  sed "s|@VERSION@|$version|; s|@URL@|${RELEASE_URL:-ADDRESS-OF-THE-RELEASE}/$name.tar.gz|; s|@SHA256@|${sum%% *}|" \
-    "dev/release/$template" >"$to/$template"
+  sed "s|@VERSION@|$version|; s|@HOMEPAGE@|${release%%/releases*}|; s|@URL@|$release/$name.tar.gz|; \
+    s|@SHA256@|${sum%% *}|" "dev/release/$template" >"$to/$template"
 done
 
 sums=$(cd "$to" && sha256sum -- *)

@@ -16,5 +16,7 @@ if ! has avx2 bmi1 bmi2 f16c fma abm movbe; then
 fi
 kind=x86-64-v3
 if has avx512f avx512bw avx512cd avx512dq avx512vl; then kind=x86-64-v4; fi
-export TRAIN_GPT_COMMAND="${TRAIN_GPT_COMMAND:-$0}"  # suggested commands begin with it
+# Suggested commands begin with this.
+if [ "$(command -v train_gpt)" = "$0" ]; then own=train_gpt; else own=$0; fi
+export TRAIN_GPT_COMMAND="${TRAIN_GPT_COMMAND:-$own}"
 exec "$here/train_gpt-$kind" "$@"

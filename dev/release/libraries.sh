@@ -5,9 +5,12 @@
 #   dev/release/libraries.sh licenses        their copyright files, one after the other
 #   dev/release/libraries.sh sbom VERSION    a bill of materials, in CycloneDX's JSON
 #
-# Another system than Debian has no such records, and both are empty there.
+# A system without dpkg has no such records, and both are empty there.
 set -eu
-packages="libpcre2-dev libutf8proc-dev nlohmann-json3-dev libstdc++-12-dev libgomp1 libc6-dev"
+compiler=$(c++ -dumpversion 2>/dev/null | cut -d. -f1)  # libgcc-N-dev has OpenMP's static library
+packages="libpcre2-dev libutf8proc-dev nlohmann-json3-dev libstdc++-$compiler-dev libgcc-$compiler-dev libc6-dev"
+# shellcheck disable=SC1091
+system=$(. /etc/os-release && echo "$ID")
 
 components() {
   separator=
@@ -17,7 +20,7 @@ components() {
     # shellcheck disable=SC2086
     set -- $fields
     [ "$1" = installed ] || continue
-    url="pkg:deb/debian/$(encoded "$package")@$(encoded "$2")?arch=$3"
+    url="pkg:deb/$system/$(encoded "$package")@$(encoded "$2")?arch=$3"
     printf '%s\n    {"type": "library", "name": "%s", "version": "%s", "purl": "%s"}' \
       "$separator" "$package" "$2" "$url"
     separator=,

@@ -54,7 +54,7 @@ class Run(InFolder):
     def script(self, text):
         Path("program").write_text(f"#!/bin/sh\n{text}\n")
         Path("program").chmod(0o755)
-        return mock.patch.object(train_gpt, "PROGRAM", os.path.abspath("program"))
+        return mock.patch.dict(os.environ, TRAIN_GPT_PROGRAM=os.path.abspath("program"))
 
     def test_output_is_printed_as_it_comes_and_returned(self):
         shown, notes = io.StringIO(), io.StringIO()
@@ -75,7 +75,14 @@ class Run(InFolder):
             self.assertEqual(self.assertComplains("status -9", train_gpt.run, ["train"]).status, -9)
 
     def test_a_text_is_no_list_of_words(self):
-        self.assertComplains("takes a list of words, not the text 'train'", train_gpt.run, "train", error=TypeError)
+        for text in "train", b"train":
+            self.assertComplains(f"takes a list of words, not the text {text!r}", train_gpt.run, text, error=TypeError)
+
+    def test_a_program_that_is_not_there(self):
+        with mock.patch.dict(os.environ, TRAIN_GPT_PROGRAM="missing"):
+            self.assertComplains("there is no program missing", train_gpt.run, ["train"])
+            failed = subprocess.run([sys.executable, "-m", "train_gpt"], stderr=subprocess.PIPE, text=True)
+        self.assertEqual((failed.returncode, failed.stderr), (1, "train_gpt: there is no program missing\n"))
 
     def test_an_interrupt_saves_the_run(self):
         words = ["train", "tales.txt", *SMALL, "--steps", 10**8, "--out", "stopped"]

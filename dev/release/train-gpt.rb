@@ -1,8 +1,8 @@
 # A formula for Homebrew. `make dist` fills in what stands between @, and writes it to build/dist/. Nobody has run it.
 class TrainGpt < Formula
   desc "Trains small GPT, Llama, BERT and T5 models on the CPU"
+  homepage "@HOMEPAGE@"
   url "@URL@"
-  version "@VERSION@"
   sha256 "@SHA256@"
   license "MIT"
 
@@ -16,9 +16,12 @@ class TrainGpt < Formula
   end
 
   def install
-    # Bottles run on other processors than the one that builds them.
+    # Homebrew's compiler drops -march and -O unless it is told not to. Bottles run on other processors than the one
+    # that builds them.
+    ENV.runtime_cpu_detection
+    ENV.O3
     march = Hardware::CPU.intel? ? "MARCH=x86-64-v3" : "MARCH=native"
-    system "gmake", march, "install", "PREFIX=#{prefix}"
+    system OS.mac? ? "gmake" : "make", march, "install", "PREFIX=#{prefix}"
   end
 
   test do

@@ -36,7 +36,8 @@ def ranking(entries, runs):
         some = runs[runs.name == name]
         rate, warmup = some.peak_lr.iloc[0], some.warmup.iloc[0]
         judged = ["", "", "baseline"] if name == rules.BASELINE else results.difference_of(found, name)
-        rows.append([link(name), f"{rate:g}, {warmup}{star(runs, name)}", int(some.steps.iloc[0]), outcome(some), *judged])
+        tuned = f"{rate:g}, {warmup}{star(runs, name)}"
+        rows.append([link(name), tuned, int(some.steps.iloc[0]), outcome(some), *judged])
     return table(rows, ["entry", "rate, warm-up", "steps", "final loss", f"minus `{rules.BASELINE}`", "p (Holm)",
                         "verdict"])
 

@@ -8,6 +8,7 @@
 #include "data/commands/info/model_text.hpp"
 #include "data/files/json.hpp"
 #include "data/formats/formats.hpp"
+#include "data/formats/huggingface/huggingface.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/run_directory/directory.hpp"
@@ -21,14 +22,27 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr const char* kTextToText = "text2text-generation";
 constexpr const char* kLastLine =
     "<!-- train_gpt wrote this card and replaces it. Remove this line to keep yours. -->\n";
+
+// "org/name" of models--org--name/snapshots/HASH, a folder in the cache of Hugging Face; "" of any other path.
+std::string name_on_hub(const fs::path& path) {
+  const fs::path snapshots = path.parent_path();
+  const std::string repository = snapshots.parent_path().filename().string(), first = "models--";
+  if (snapshots.filename() != "snapshots" || !repository.starts_with(first)) return "";
+  std::string name = repository.substr(first.size());
+  if (const size_t at = name.find("--"); at != name.npos) name.replace(at, 2, "/");
+  return name;
+}
 
 // "my.txt" of "texts/my.txt", "more" of "more/".
 std::string name_of_path(const std::string& path) {
   if (path == "-") return "standard input";
   const fs::path whole = fs::path(absolute_path(path)).lexically_normal();
-  return one_line((whole.has_filename() ? whole : whole.parent_path()).filename().string());
+  const fs::path last = whole.has_filename() ? whole : whole.parent_path();
+  const std::string on_hub = name_on_hub(last);
+  return one_line(on_hub.empty() ? last.filename().string() : on_hub);
 }
 
 std::string names_of_paths(const std::vector<std::string>& paths) {
@@ -40,20 +54,27 @@ std::string names_of_paths(const std::vector<std::string>& paths) {
 // What is known about a model.
 struct Record {
   const CheckpointHeader& header;
-  std::string name, base, data;  // base: the model of another program that training began with; "" if there is none
+  std::string name, base, data;  // base: the path of another program's model that this one began as; "" if none
   TrainOptions given;  // as config.toml leaves them open, or else all options in force
   size_t parameters = 0;
   MetricsRow row = {};  // of this step; step 0 if it is not known
   double loss = 0, bits = 0, floor = 0;  // NaN: not measured; floor 0: unknown
+  bool adapters = false;  // the model is these alone
   bool whole = false;  // the loss is of the whole validation split, not of some batches
   std::vector<HistoryLine> history = {};  // of the run; none of a bare checkpoint
 };
 
-// Returns the model of another program that a run began with, or that is exported without training.
-std::string base_of(const TrainedModel& trained) {
-  const std::string& from = trained.header.options.init_from;
-  const auto foreign = [](const std::string& path) { return fs::exists(path) && format_of(path); };
-  return foreign(trained.path) ? name_of_path(trained.path) : foreign(from) ? name_of_path(from) : "";
+// Returns the path of another program's model that this one is, or began as, perhaps in a run before. "" if there is
+// none, or a run between was lost.
+std::string base_of(std::string path) try {
+  constexpr int kMostRuns = 100;  // runs that were replaced may name each other
+  for (int run = 0; run < kMostRuns && fs::exists(path); ++run) {
+    if (format_of(path)) return path;
+    path = read_checkpoint_header(find_checkpoint(path)).options.init_from;
+  }
+  return "";
+} catch (const std::runtime_error&) {
+  return "";
 }
 
 // Adds what the files of its run say.
@@ -71,9 +92,10 @@ void read_run(Record& r, const std::string& run) {
 
 Record record_of(const TrainedModel& trained, const std::string& out) {
   const CheckpointHeader& header = trained.header;
-  Record r{.header = header, .name = name_of_path(out), .base = base_of(trained),
+  Record r{.header = header, .name = name_of_path(out), .base = base_of(trained.path),
            .data = names_of_paths(header.options.data), .given = header.options,
-           .parameters = count_parameters(trained.model.table), .loss = header.val_loss};
+           .parameters = count_parameters(trained.model.table), .loss = header.val_loss,
+           .adapters = trained.model.config.lora_rank > 0};
   const fs::path path = absolute_path(trained.path);
   if (path.filename() == kLastCheckpoint || path.filename() == kBestCheckpoint)
     read_run(r, path.parent_path().string());
@@ -84,8 +106,14 @@ Record record_of(const TrainedModel& trained, const std::string& out) {
 // ---- metadata ------------------------------------------------------------------------------------------------
 
 const char* task_of(const Config& config) {
-  if (config.crosses()) return "text2text-generation";
+  if (config.crosses()) return kTextToText;
   return config.attention == Attending::bidirectional ? "fill-mask" : "text-generation";
+}
+
+// The hub derives the task from the model's class, and has none for those that write a text for a text.
+std::string pipeline(const Config& config) {
+  const std::string task = task_of(config);
+  return task == kTextToText ? "" : "pipeline_tag: " + task + "\n";
 }
 
 // A text as YAML, which takes JSON's strings.
@@ -106,9 +134,9 @@ std::string results(const Record& r) {
 // There is no `datasets`: it lists data of a hub, and these are files of a disk.
 std::string metadata(const Record& r) {
   const Config& config = r.header.options.config;
-  std::string text = std::string("---\nlibrary_name: ") + (config.lora_rank > 0 ? "peft" : "transformers") +
-                     "\npipeline_tag: " + task_of(config) + "\n";
-  if (!r.base.empty()) text += "base_model: " + yaml(r.base) + "\n";
+  std::string text =
+      std::string("---\nlibrary_name: ") + (r.adapters ? "peft" : "transformers") + "\n" + pipeline(config);
+  if (is_huggingface_folder(r.base)) text += "base_model: " + yaml(name_of_path(r.base)) + "\n";
   return text + "tags:\n- train_gpt\n- " + config.placement + "\n- " + name_of(kNormKinds, config.norm) + "\n" +
          results(r) + "---\n";
 }
@@ -153,7 +181,7 @@ std::string trained_for(const Record& r) {
 std::string loss_text(const Record& r) {
   if (std::isnan(r.loss)) return "";
   return format("%.4f nats/token", r.loss) + (std::isnan(r.bits) ? "" : format(", %.4f bits/byte", r.bits)) +
-         (r.whole ? ", on the whole validation split" : "") +
+         (r.whole ? ", on the whole validation split" : ", as measured while it trained") +
          (r.floor > 0 ? format(" (the entropy of the text: %.4f nats/token)", r.floor) : "");
 }
 
@@ -170,7 +198,7 @@ std::string table(const Record& r) {
       {"model", describe_briefly(o, r.parameters)},
       {"placement of the norm", o.config.placement},
       {"norm", norm_names_of(o.config)},
-      {is_trained ? "began as" : "came as", r.base},
+      {is_trained ? "began as" : "came as", r.base.empty() ? "" : name_of_path(r.base)},
       {"text", r.data},
       {"trained for", is_trained ? trained_for(r) : ""},
       {"validation loss", loss_text(r)},

@@ -19,16 +19,12 @@ import sys
 import tempfile
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Error", "Results", "load", "run"]
-
-# TRAIN_GPT_PROGRAM names another build of the program, for example one that was compiled for this processor.
-PROGRAM = os.environ.get("TRAIN_GPT_PROGRAM") or str(Path(__file__).parent / "bin" / "train_gpt")
-ENVIRONMENT = {**os.environ, "TRAIN_GPT_COMMAND": "train_gpt"}  # how the commands begin that the program prints
+__all__ = ["Error", "Results", "load", "program", "run"]
 
 
 class Error(Exception):
@@ -39,9 +35,12 @@ class Error(Exception):
         self.status = status  # the program's exit code, or minus the number of the signal that ended it
 
 
-def main() -> NoReturn:
-    """The command `train_gpt`: this process becomes the program."""
-    os.execve(PROGRAM, ["train_gpt", *sys.argv[1:]], ENVIRONMENT)
+def program() -> tuple[str, dict[str, str]]:
+    """The program, or the build of it that TRAIN_GPT_PROGRAM names, and its environment."""
+    path = os.environ.get("TRAIN_GPT_PROGRAM") or str(Path(__file__).parent / "bin" / "train_gpt")
+    if not os.access(path, os.X_OK):
+        raise Error(f"there is no program {path}")
+    return path, {**os.environ, "TRAIN_GPT_COMMAND": "train_gpt"}  # commands that it prints begin with this
 
 
 def run(arguments: Sequence[object], *, quiet: bool = False) -> str:
@@ -49,13 +48,14 @@ def run(arguments: Sequence[object], *, quiet: bool = False) -> str:
 
     Raises Error if the program fails. An interrupt saves the run, as Ctrl-C does in a terminal.
     """
-    if isinstance(arguments, str):
+    if isinstance(arguments, (str, bytes)):
         raise TypeError(f"run() takes a list of words, not the text {arguments!r}")
     lines: list[str] = []
+    path, environment = program()
     # The program gets a session of its own: Ctrl-C in a terminal must not reach it twice, which stops it unsaved.
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors, subprocess.Popen(
-            [PROGRAM, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-            env=ENVIRONMENT, encoding="utf-8", errors="replace", start_new_session=True) as process:
+            [path, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+            env=environment, encoding="utf-8", errors="replace", start_new_session=True) as process:
         _follow(process, lines, quiet)
         errors.seek(0)
         said = errors.read().strip()
@@ -120,9 +120,9 @@ class Results:
         try:
             with safetensors.safe_open(path, framework=framework) as file:
                 names = [name for name in file.keys() if not name.startswith("optimizer.")]
-                settings = json.loads(file.metadata()["train_gpt"])["settings"]
+                settings = json.loads((file.metadata() or {})["train_gpt"])["settings"]
                 return settings, {name: file.get_tensor(name) for name in names}
-        except (OSError, safetensors.SafetensorError) as error:
+        except (OSError, KeyError, safetensors.SafetensorError) as error:
             raise Error(f"cannot read {path}: {error}") from None
         except TypeError:
             raise Error(f'{path} has weights in bf16, which NumPy lacks: use model("pt")') from None
