@@ -93,6 +93,21 @@ TEST_CASE("a conversation is written as its template says, and the assistant's t
   CHECK_FALSE(load(f, "").chat);
 }
 
+TEST_CASE("no tokenizer puts a space of its own between a prompt and its completion", "[chat]") {
+  const Folder f;
+  const Tokenizer pieces = read_tokenizer("test/reference/pieces/llama2.model");
+  const std::string prompt = "Who quacks?";
+  for (const std::string completion : {" The duck.", "the duck."}) {
+    f.write("q.jsonl", to_text(json{{"prompt", prompt}, {"completion", completion}}) + "\n");
+    const Dataset data = load(f, "", LearnedPart::completion, &pieces);
+    const std::vector<uint32_t> want = pieces.encode(prompt + completion);
+    std::vector<uint32_t> got;
+    data.tokens.for_each(1, 1 + want.size(), [&](uint32_t token) { got.push_back(token); });
+    CHECK(got == want);
+    CHECK(FirstRow(data).learned.starts_with(completion));
+  }
+}
+
 TEST_CASE("an answer with the weight 0 is read and not learned", "[chat]") {
   const Folder f;
   json turns = kDuck;

@@ -288,7 +288,9 @@ TEST_CASE("--grid and --tune may be quoted as one word", "[compare]") {
   CHECK(quoted.cells[0].value("window-layers") == "1 of 2");
   CHECK(quoted.seeds == apart.seeds);
   CHECK(parse_tuning({"lr=1e-3,3e-3 warmup=5%,20%"}).options.size() == 2);
-  CHECK(contains(complaint({""}), "unknown key ''"));
+  CHECK(contains(complaint({""}), "unknown key '' (any option"));
+  CHECK(contains(complaint({"placemnt=pre"}), "unknown key 'placemnt': "));
+  CHECK(contains(complaint({"placement=pre,,post"}), "--grid placement has an empty value"));
 }
 
 TEST_CASE("the values of --tune go on beyond those given, by their ratio", "[compare]") {

@@ -137,6 +137,17 @@ TEST_CASE("--resume of a run that is not there says so", "[program][resume]") {
   CHECK(!f.has("gone"));
 }
 
+TEST_CASE("--resume does not start a finished run over whose checkpoint was removed", "[program][resume]") {
+  const Corpus f;
+  f.must(kRun + " --steps 4 --quiet --out r");
+  std::filesystem::remove(f.path("r/checkpoint.safetensors"));
+  const std::string best = f.read("r/best.safetensors"), rows = f.read("r/metrics.csv");
+  for (const std::string more : {"", " --steps 8"})
+    check_refused(f, "train --out r --resume" + more, "cannot resume r: it has finished, and r/checkpoint.safetensors");
+  CHECK(f.read("r/best.safetensors") == best);
+  CHECK(f.read("r/metrics.csv") == rows);
+}
+
 TEST_CASE("--resume to a step that is already done is refused and writes nothing", "[program][resume]") {
   const Corpus f;
   REQUIRE(f.run(kRun + "--steps 6 --out r").status == 0);

@@ -174,6 +174,18 @@ std::vector<int> read(Session& session, const std::string& prompt) {
   return session.chat ? tokens_of(session, {{"user", prompt}}) : prompt_tokens(tokenizer, prompt, session.how);
 }
 
+// Says how much of a long text the model sees. `longest` counts the tokens that it will write, too.
+void note_on_context(const Session& session, size_t prompt, size_t longest) {
+  const int context = session.trained.model.config.context;
+  if (session.how.beams > 0) return;  // they refuse such a prompt
+  if (prompt > static_cast<size_t>(context))
+    std::fprintf(stderr, "[the prompt has %zu tokens and the context %d: the model sees the last %d to %d]\n", prompt,
+                 context, std::max(1, context / 2), context);
+  else if (longest > static_cast<size_t>(context) && !session.how.within_context)
+    std::fprintf(stderr, "[beyond the context of %d tokens the model sees the last %d to %d]\n", context,
+                 std::max(1, context / 2), context);
+}
+
 void print_samples(Session session, std::string prompt) {
   const auto& [options, trained, how, chat] = session;
   prompt = session.known(prompt);
@@ -181,10 +193,7 @@ void print_samples(Session session, std::string prompt) {
   const Tokenizer& tokenizer = trained.header.tokenizer;
   const std::vector<int> tokens = read(session, prompt);
   const int context = trained.model.config.context;
-  const size_t longest = tokens.size() + static_cast<size_t>(how.length);
-  if (!how.within_context && how.beams == 0 && longest > static_cast<size_t>(context))
-    std::fprintf(stderr, "[beyond the context of %d tokens the model sees the last %d to %d]\n", context,
-                 std::max(1, context / 2), context);
+  note_on_context(session, tokens.size(), tokens.size() + static_cast<size_t>(how.length));
   InOrder samples(session, prompt);
   generate_texts(trained.model, tokenizer, tokens, session.until_the_end(), options.count,
                  {[&](int n, const std::string& piece) { samples.write(n, piece); },
@@ -212,6 +221,7 @@ Continuation continued(const Session& session, const std::vector<int>& prompt, c
   how.stopped = interrupted;
   Output output;
   std::string text;
+  if (!trained.model.config.crosses()) note_on_context(session, prompt.size(), prompt.size());
   const CatchCtrlC until_the_end;
   const Generated result =
       generate_text(trained.model, trained.header.tokenizer, prompt, how, [&](const std::string& piece) {

@@ -30,16 +30,18 @@ std::pair<std::string, Words> key_and_values(const std::string& word, const std:
   const size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);
   const TrainSetting* setting = find_setting(train_settings(), key);
-  if (!setting || setting->group.empty())  // without a group: written by the program alone
-    throw std::invalid_argument(option + ": unknown key '" + key + "': " +
-                                did_you_mean(key, names_of(train_settings())) +
+  if (!setting || setting->group.empty()) {  // without a group: written by the program alone
+    const std::string near = did_you_mean(key, names_of(train_settings()));
+    throw std::invalid_argument(option + ": unknown key '" + key + "'" + (near.empty() ? "" : ": " + near) +
                                 " (any option of train_gpt train, e.g. placement=post,pre)");
+  }
   Words values;
   std::istringstream list(equals == word.npos ? "" : word.substr(equals + 1));
   for (std::string value; std::getline(list, value, ',');)
     if (std::find(values.begin(), values.end(), value) != values.end())
       throw std::invalid_argument(option + " " + key + " has the value " + value + " twice");
-    else if (!value.empty()) values.push_back(value);
+    else if (value.empty()) throw std::invalid_argument(option + " " + key + " has an empty value");
+    else values.push_back(value);
   if (values.empty()) throw std::invalid_argument(option + " " + key + " has no values: write " + key + "=a,b");
   return {setting->name, values};
 }

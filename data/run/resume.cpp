@@ -47,6 +47,10 @@ Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   const std::string& run = command.train.out;
   if (run.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
   const std::string checkpoint = last_checkpoint(run), config = run + "/config.toml";
+  const std::optional<RunOutcome> outcome = read_outcome(run);
+  if (!fs::exists(checkpoint) && outcome && outcome->finished)
+    throw std::invalid_argument("cannot resume " + run + ": it has finished, and " + checkpoint +
+                                " is not there; --init-from " + run + " begins a new run with its best weights");
   if (!fs::exists(checkpoint) && fs::exists(config))
     return on_top_of_checkpoint(from_the_start(command, read_file(config)), header);
   header = read_checkpoint_header(checkpoint);

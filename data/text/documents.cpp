@@ -68,7 +68,7 @@ struct Encoded {
         if (before != after) add(before, false);
         if (around.begin >= 0) add(around.begin, parts[i].counts);
       }
-      const size_t size = tokens.size(), end = end_of_joined(parts, i);
+      const size_t size = tokens.size(), end = end_of_joined(tokenizer, parts, i);
       try {
         if (is_document_end(parts[i].token)) add(after, parts[i].counts);
         else if (parts[i].token) add(special(parts[i].token, tokenizer), parts[i].counts);
@@ -83,9 +83,9 @@ struct Encoded {
   }
 
  private:
-  static size_t end_of_joined(std::span<const TextSpan> parts, size_t i) {
+  static size_t end_of_joined(const Tokenizer& tokenizer, std::span<const TextSpan> parts, size_t i) {
     do ++i;
-    while (i < parts.size() && parts[i].joins);
+    while (i < parts.size() && (parts[i].joins || (parts[i].follows && tokenizer.prefixes_space())));
     return i;
   }
 

@@ -178,6 +178,7 @@ bool append_parts(std::string& text, std::vector<TextSpan>& spans, const std::ve
                      .counts = counts,
                      .line = document.line,
                      .joins = document.is_chat && after_text && !part.token,
+                     .follows = after_text && !part.token,
                      .token = part.token});
     text += part.text;
     is_first = false;

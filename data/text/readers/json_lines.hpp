@@ -42,6 +42,7 @@ struct TextSpan {
   bool counts = true;    // its tokens are targets
   size_t line = 0;       // of a JSON lines file, counted from 1
   bool joins = false;    // it is encoded together with the part before
+  bool follows = false;  // its document has a text right before it: no tokenizer puts a space of its own between them
   const char* token = nullptr;  // it is this special token, or kDocumentEnd, and no bytes
 };
 
