@@ -134,6 +134,24 @@ void bench_recipe(Bench& bench, const Recipe& r, Matmul matmul) {
   bench.report.say(text);
 }
 
+// Steps so short that the time between their loops counts, too.
+void bench_tiny(Bench& bench) {
+  constexpr int B = 4;
+  bench.report.table("tiny steps", "Steps of tiny models on one thread: 2 layers, B4 T64",
+                     {{"of", "", 20, kText}, {"us", "us", 8, 0}, {"ns per position", "ns/position", 11, 0}});
+  use_threads(1);
+  for (const int channels : {16, 32}) {
+    Config tiny = preset_config("gpt2", "nano");
+    tiny.n_layer = tiny.n_head = 2, tiny.channels = channels, tiny.context = 64, tiny.vocab_size = 65;
+    tiny = resolve(tiny);
+    Training training(tiny, B);
+    const double seconds = bench.clock.alone([&] { training.step(); }).seconds();
+    bench.report.row({{"of", std::to_string(channels) + " channels"}, {"us", 1e6 * seconds},
+                      {"ns per position", 1e9 * seconds / (B * tiny.context)}});
+  }
+  use_threads(0);
+}
+
 }  // namespace
 
 void bench_steps(Bench& all) {
@@ -161,4 +179,5 @@ void bench_steps(Bench& all) {
         "PyTorch: scaled_dot_product_attention, fused AdamW, bf16 by autocast. Not compiled at T1024, because\n"
         "that takes minutes.");
   bench.report.say("Validation: the loss of the same tokens without gradients, as a share of the step.");
+  bench_tiny(bench);
 }
