@@ -105,7 +105,10 @@ TEST_CASE("no tokenizer puts a space of its own between a prompt and its complet
     data.tokens.for_each(1, 1 + want.size(), [&](uint32_t token) { got.push_back(token); });
     CHECK(got == want);
     CHECK(FirstRow(data).learned.starts_with(completion));
+    CHECK(data.notes.empty());
   }
+  f.write("q.jsonl", to_text(json{{"prompt", "Answer: "}, {"completion", "the duck."}}) + "\n");
+  CHECK(contains(load(f, "", LearnedPart::completion, &pieces).notes.at(0), "1 of the prompts end within a token"));
 }
 
 TEST_CASE("an answer with the weight 0 is read and not learned", "[chat]") {

@@ -211,6 +211,8 @@ TEST_CASE("--grid and --tune refuse what would compare losses on different token
   const std::string both = f.run(words + "--grid lr=1e-3,3e-3 seed=1,2 --lr 2e-3 --seed 5").out;
   for (const std::string key : {"lr", "seed"})
     CHECK(contains(both, "NOTE: --grid names " + key + ", so --" + key + " has no effect"));
+  CHECK(contains(f.run(words + "--grid placement=pre,post --tune lr=1e-3,3e-3 --lr 2e-3").out,
+                 "NOTE: --tune names lr, so --lr has no effect"));
   CHECK_FALSE(contains(f.run(words + "--grid lr=1e-3 + placement=post --lr 2e-3").out, "has no effect"));
   for (const std::string option : {"--grid ", "--tune "}) {
     for (const std::string key : {"val-fraction=.05,.5", "packing=1,2"})

@@ -93,11 +93,14 @@ TEST_CASE("a model card names the model of another program that its runs began w
   f.must("export run --out models--org--my--model/snapshots/0a1b");  // as in the cache of Hugging Face
   f.must("train stories.txt --init-from models--org--my--model/snapshots/0a1b --out first" + more);
   f.must("train stories.txt --init-from first --lora 2 --out second" + more);
-  f.must("export second --out adapters");
-  const std::string adapters = f.read("adapters/README.md");
-  CHECK(value_of(adapters, "library_name: ") == "peft");
-  CHECK(value_of(adapters, "base_model: ") == "\"org/my--model\"");
-  CHECK(value_of(adapters, "| began as | ") == "org/my--model |");
+  f.must("export second --out of-first");
+  const std::string of_first = f.read("of-first/README.md");
+  CHECK(value_of(of_first, "library_name: ") == "peft");
+  CHECK(value_of(of_first, "| began as | ") == "org/my--model |");
+  CHECK_FALSE(contains(of_first, "base_model: "));  // they fit the weights of `first` alone
+  f.must("train stories.txt --init-from models--org--my--model/snapshots/0a1b --lora 2 --out adapted" + more);
+  f.must("export adapted --out adapters");
+  CHECK(value_of(f.read("adapters/README.md"), "base_model: ") == "\"org/my--model\"");
   f.must("export second --lora-merge --out merged");
   const std::string merged = f.read("merged/README.md");
   CHECK(value_of(merged, "library_name: ") == "transformers");

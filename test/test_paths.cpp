@@ -272,7 +272,7 @@ TEST_CASE("a --force that is refused, lacks space or is stopped keeps the earlie
     CHECK(files_in(c.folder) == before);
   }
   for (const std::string words : {"import hf --out hf --force", "train text/c.txt --out hf --force"})
-    check_refused(f, words, "hf holds a model of another program");
+    check_refused(f, words, "hf has the config.json or the weights of another program's model");
   CHECK(f.run("export mhc --out none").status == 1);
   CHECK(!f.has("none"));
   const auto before = files_in("tok");

@@ -134,12 +134,14 @@ void check_key(const std::string& option, const std::string& key, const Command&
 
 // Says which typed options have no effect, because all cells have their own.
 void note_replaced(Comparison& c, const Command& given) {
-  const auto note = [&](const std::string& key) {
-    if (given.said(key)) c.notes.push_back("--grid names " + key + ", so --" + key + " has no effect");
+  const auto note = [&](const std::string& key, const char* option = "--grid") {
+    if (given.said(key))
+      c.notes.push_back(std::string(option) + " names " + key + ", so --" + key + " has no effect");
   };
   for (const std::string& key : c.grid.keys)
     if (std::ranges::all_of(c.grid.cells, [&](const GridCell& cell) { return !cell.value(key).empty(); })) note(key);
   if (!c.grid.seeds.empty()) note("seed");
+  for (const TunedOption& tuned : c.tuning.options) note(tuned.key, "--tune");
 }
 
 Tuning tuning_of(const Grid& grid, const Command& command, const std::vector<std::string>& seeds) {
@@ -389,9 +391,9 @@ Comparison prepare_comparison(Command given) {
   check_options(c.options(), o);
   c.grid = parse_grid(c.options().grid);
   for (const std::string& key : c.grid.keys) check_key("--grid ", key, c.command);
-  note_replaced(c, given);
   c.seeds = seeds_of(c.grid, c.command);
   c.tuning = tuning_of(c.grid, c.command, c.seeds);
+  note_replaced(c, given);
   if (o.resume) require_all_runs(c);
   c.baseline = baseline_of(c.grid, c.options().baseline);
   c.cells.resize(c.grid.cells.size());

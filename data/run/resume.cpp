@@ -43,14 +43,21 @@ void fill_open(TextOptions& now, const TextOptions& then) {
   if (!now.chat) now.chat = then.chat;
 }
 
+// A finished run is not started over, which would replace its best weights.
+void refuse_finished(const std::string& run, const std::string& checkpoint) {
+  const std::optional<RunOutcome> outcome = read_outcome(run);
+  if (!outcome || !outcome->finished) return;
+  const bool has_best = fs::exists(run + "/" + kBestCheckpoint);
+  throw std::invalid_argument("cannot resume " + run + ": it has finished, and " + checkpoint + " is not there; " +
+                              (has_best ? "--init-from " + run + " begins a new run with its best weights"
+                                        : "--force instead of --resume starts it over"));
+}
+
 Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   const std::string& run = command.train.out;
   if (run.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
   const std::string checkpoint = last_checkpoint(run), config = run + "/config.toml";
-  const std::optional<RunOutcome> outcome = read_outcome(run);
-  if (!fs::exists(checkpoint) && outcome && outcome->finished)
-    throw std::invalid_argument("cannot resume " + run + ": it has finished, and " + checkpoint +
-                                " is not there; --init-from " + run + " begins a new run with its best weights");
+  if (!fs::exists(checkpoint)) refuse_finished(run, checkpoint);
   if (!fs::exists(checkpoint) && fs::exists(config))
     return on_top_of_checkpoint(from_the_start(command, read_file(config)), header);
   header = read_checkpoint_header(checkpoint);

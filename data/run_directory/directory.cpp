@@ -153,8 +153,8 @@ std::vector<std::string> replaced_run(const std::string& directory, bool replace
   if (!files.empty() && !replace)
     throw std::runtime_error(directory + " already holds a run: --resume continues it, --force replaces it");
   if (files.empty() && format_of(directory))
-    throw std::runtime_error(directory + " holds a model of another program, which a run would hide: choose another "
-                                         "--out");
+    throw std::runtime_error(directory + " has the config.json or the weights of another program's model, which a "
+                                         "run would hide: choose another --out");
   if (files.empty() && !replace) check_new_folder(directory);
   for (const std::string& file : files) resumed ? check_own_output(file) : check_replaced(file);
   return files;

@@ -51,6 +51,7 @@ struct Encoded {
   std::vector<uint8_t> counted;  // 1 for each token that counts as a target
   std::vector<size_t> lengths;   // the number of tokens of each document
   size_t unknown = 0;
+  size_t cut = 0;  // prompts whose last token goes on in their completion
   std::optional<NoToken> error;
 
   void add(int token, bool counts) {
@@ -101,9 +102,12 @@ struct Encoded {
     const std::vector<uint32_t> all = tokenizer.encode(text.substr(begin, parts.back().end - begin), how, &unknown);
     size_t at = 0;
     for (const TextSpan& part : parts) {
-      const size_t end = &part == &parts.back() ? all.size()
-                                                : equal_tokens(all, tokenizer.encode(
-                                                                        text.substr(begin, part.end - begin), how));
+      size_t end = all.size();
+      if (&part != &parts.back()) {
+        const std::vector<uint32_t> alone = tokenizer.encode(text.substr(begin, part.end - begin), how);
+        end = equal_tokens(all, alone);
+        cut += end < alone.size() && !(&part)[1].joins;
+      }
       for (; at < end; ++at) add(static_cast<int>(all[at]), part.counts);
     }
   }
@@ -147,6 +151,7 @@ std::vector<Stretch> append(Dataset& data, std::string_view text, const std::vec
   std::vector<Stretch> found;
   std::optional<NoToken> first_error;
   Tokens counted;
+  size_t cut = 0;
   if (shared == 1) {
     data.tokens.append(std::vector<T>{static_cast<T>(data.around.first)});
     counted.append(std::vector<uint8_t>(1));
@@ -166,10 +171,14 @@ std::vector<Stretch> append(Dataset& data, std::string_view text, const std::vec
       data.tokens.append(std::move(part.tokens));
       counted.append(std::move(part.counted));
       count += part.unknown;
+      cut += part.cut;
       if (!first_error) first_error = part.error;
     }
   }
   if (first_error) throw *first_error;
+  if (cut > 0)
+    data.notes.push_back(std::to_string(cut) + " of the prompts end within a token, such as a space before a word: " +
+                         "sample them without this end");
   const bool all = std::all_of(parts.begin(), parts.end(), [](const TextSpan& part) { return part.counts; });
   if (!all || data.counted.size() > 0) set_counted(data, counted);
   return found;

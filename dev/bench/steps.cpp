@@ -139,6 +139,7 @@ void bench_tiny(Bench& bench) {
   constexpr int B = 4;
   bench.report.table("tiny steps", "Steps of tiny models on one thread: 2 layers, B4 T64",
                      {{"of", "", 20, kText}, {"us", "us", 8, 0}, {"ns per position", "ns/position", 11, 0}});
+  const int threads = max_threads();
   use_threads(1);
   for (const int channels : {16, 32}) {
     Config tiny = preset_config("gpt2", "nano");
@@ -149,7 +150,7 @@ void bench_tiny(Bench& bench) {
     bench.report.row({{"of", std::to_string(channels) + " channels"}, {"us", 1e6 * seconds},
                       {"ns per position", 1e9 * seconds / (B * tiny.context)}});
   }
-  use_threads(0);
+  use_threads(threads);
 }
 
 }  // namespace

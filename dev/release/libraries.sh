@@ -10,7 +10,7 @@ set -eu
 compiler=$(c++ -dumpversion 2>/dev/null | cut -d. -f1)  # libgcc-N-dev has OpenMP's static library
 packages="libpcre2-dev libutf8proc-dev nlohmann-json3-dev libstdc++-$compiler-dev libgcc-$compiler-dev libc6-dev"
 # shellcheck disable=SC1091
-system=$(. /etc/os-release && echo "$ID")
+system=$(. /etc/os-release 2>/dev/null && echo "$ID") || system=
 
 components() {
   separator=

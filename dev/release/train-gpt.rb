@@ -3,6 +3,7 @@ class TrainGpt < Formula
   desc "Trains small GPT, Llama, BERT and T5 models on the CPU"
   homepage "@HOMEPAGE@"
   url "@URL@"
+  version "@VERSION@"
   sha256 "@SHA256@"
   license "MIT"
 

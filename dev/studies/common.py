@@ -342,7 +342,7 @@ def signed(values, digits=3):
 
 def not_trained(names):
     """What README.md says of the parts that are missing: a list of at most one paragraph."""
-    return [f"Not trained yet: {', '.join(names)}.\n"] if names else []
+    return [f"Not trained yet: {'; '.join(names)}.\n"] if names else []
 
 
 def table(rows, columns):

@@ -136,7 +136,8 @@ std::string metadata(const Record& r) {
   const Config& config = r.header.options.config;
   std::string text =
       std::string("---\nlibrary_name: ") + (r.adapters ? "peft" : "transformers") + "\n" + pipeline(config);
-  if (is_huggingface_folder(r.base)) text += "base_model: " + yaml(name_of_path(r.base)) + "\n";
+  const std::string& base = r.adapters ? r.header.options.init_from : r.base;  // adapters fit no other model
+  if (is_huggingface_folder(base)) text += "base_model: " + yaml(name_of_path(base)) + "\n";
   return text + "tags:\n- train_gpt\n- " + config.placement + "\n- " + name_of(kNormKinds, config.norm) + "\n" +
          results(r) + "---\n";
 }

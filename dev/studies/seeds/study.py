@@ -21,14 +21,14 @@ EFFECTS = [0.01, 0.02, 0.05, 0.1]
 
 
 def deviations():
-    """One row for each cell beside its baseline: the deviations of the paired and of the unpaired difference. Further
-    seeds of the same cells, PART-more, are left out, so that no cell counts twice."""
+    """One row for each cell beside its baseline: the deviations of the paired and of the unpaired difference. No cell
+    counts twice: further seeds of the same cells, PART-more, are left out, and runs that two studies share."""
     rows = []
     for path in sorted(HERE.glob("*/*-runs.csv")):
         summary = Path(str(path).replace("-runs.csv", "-summary.csv"))
         if summary.exists() and not path.name.endswith("-more-runs.csv"):
             rows += of_comparison(pandas.read_csv(path), pandas.read_csv(summary), path)
-    return pandas.DataFrame(rows)
+    return pandas.DataFrame(rows).drop_duplicates(["seeds", "paired", "unpaired"])
 
 
 def of_comparison(runs, summary, path):

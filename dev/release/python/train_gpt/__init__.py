@@ -13,6 +13,7 @@ import importlib
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,7 +39,7 @@ class Error(Exception):
 def program() -> tuple[str, dict[str, str]]:
     """The program, or the build of it that TRAIN_GPT_PROGRAM names, and its environment."""
     path = os.environ.get("TRAIN_GPT_PROGRAM") or str(Path(__file__).parent / "bin" / "train_gpt")
-    if not os.access(path, os.X_OK):
+    if not shutil.which(path):
         raise Error(f"there is no program {path}")
     return path, {**os.environ, "TRAIN_GPT_COMMAND": "train_gpt"}  # commands that it prints begin with this
 
