@@ -87,7 +87,9 @@ class Run(InFolder):
     def test_an_interrupt_saves_the_run(self):
         words = ["train", "tales.txt", *SMALL, "--steps", 10**8, "--out", "stopped"]
         # As in a terminal: Ctrl-C reaches the whole group of processes.
-        with subprocess.Popen([sys.executable, "-c", f"import train_gpt; train_gpt.run({words})"],
+        # A shell starts what it puts into the background with interrupts ignored.
+        script = f"import signal, train_gpt; signal.signal(2, signal.default_int_handler); train_gpt.run({words})"
+        with subprocess.Popen([sys.executable, "-c", script],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               start_new_session=True) as python:
             output = iter(python.stdout.readline, "")
