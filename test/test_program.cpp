@@ -142,7 +142,7 @@ TEST_CASE("runs are numbered, and sample, eval and info find the newest", "[prog
   const Outcome beyond = f.run("sample runs/0001-pre-layernorm --prompt Lily --length 60 --seed 3");
   CHECK(beyond.status == 0);
   CHECK(contains(beyond.err, "beyond the context of 32 tokens"));
-  const Outcome cut = f.run("sample runs/0001-pre-layernorm --prompt '" + std::string(40, 'a') + "'");
+  const Outcome cut = f.run("sample runs/0001-pre-layernorm --prompt " + std::string(40, 'a'));
   CHECK(cut.status == 0);
   CHECK(contains(cut.err, "the prompt has 40 tokens and the context 32: the model sees the last 16 to 32]"));
   CHECK(contains(f.run("sample runs/0001-pre-layernorm --interactive", std::string(40, 'a') + "\n").err,

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "data/strings/format.hpp"
+#include "layers/kernels/parallel.hpp"
 #include "layers/model/size.hpp"
 #include "data/host/machine.hpp"
 #include "layers/model/presets.hpp"
