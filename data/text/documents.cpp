@@ -51,7 +51,7 @@ struct Encoded {
   std::vector<uint8_t> counted;  // 1 for each token that counts as a target
   std::vector<size_t> lengths;   // the number of tokens of each document
   size_t unknown = 0;
-  size_t cut = 0;  // prompts whose last token goes on in their completion
+  size_t cut = 0;  // prompts whose last token also holds the start of their completion
   std::optional<NoToken> error;
 
   void add(int token, bool counts) {

@@ -43,7 +43,8 @@ def ranking(entries, runs):
 
 
 def claims(entries, runs_of):
-    """The table of claims: each entry beside the one that it is a change of. A verdict has the asterisk of both."""
+    """The table of claims: each entry beside the one that it is a change of. A verdict has an asterisk if one of the
+    two has it."""
     found = {text.name: results.verdicts(entries, runs, lambda entry: entry.against) for text, runs in runs_of.items()}
     rows = []
     for entry in sorted(entries, key=lambda entry: (entry.date, entry.name)):

@@ -110,7 +110,7 @@ const char* task_of(const Config& config) {
   return config.attention == Attending::bidirectional ? "fill-mask" : "text-generation";
 }
 
-// The hub derives the task from the model's class, and has none for those that write a text for a text.
+// transformers has no pipeline of this name since version 5, so the card names none.
 std::string pipeline(const Config& config) {
   const std::string task = task_of(config);
   return task == kTextToText ? "" : "pipeline_tag: " + task + "\n";
