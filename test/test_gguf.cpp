@@ -13,10 +13,10 @@
 #include "data/formats/gguf/ggml_types.hpp"
 #include "data/formats/gguf/gguf.hpp"
 #include "data/formats/gguf/gguf_architectures.hpp"
-#include "data/tokenizer/gguf/gguf_tokenizer.hpp"
 #include "data/formats/safetensors.hpp"
 #include "data/tokenizer/bpe_training.hpp"
-#include "data/tokenizer/piece_files.hpp"
+#include "data/tokenizer/files/piece_files.hpp"
+#include "data/tokenizer/gguf/gguf_tokenizer.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
 #include "random_model.hpp"
@@ -595,6 +595,15 @@ TEST_CASE("a model that came with a chat template keeps it, and the end of its a
   CHECK(keys_of({{"generation_config.json", R"({"eos_token_id": 9999})"},
                  {"tokenizer_config.json", R"({"eos_token": "<|other|>"})"}}).at(end) == "4:256");
   CHECK(keys_of({{"tokenizer_config.json", "["}}).at(end) == "4:256");
+  constexpr size_t kDeep = 1'000'000;  // to copy such a value would overflow the stack
+  const std::string nested = std::string(kDeep, '[') + std::string(kDeep, ']');
+  for (const auto& [file, key] : {std::pair("tokenizer_config.json", "eos_token"),
+                                  {"generation_config.json", "eos_token_id"},
+                                  {"tokenizer_config.json", "chat_template"}}) {
+    const auto keys = keys_of({{file, "{\"" + std::string(key) + "\": " + nested + "}"}});
+    CHECK(keys.at(end) == "4:256");
+    CHECK(!keys.contains(chat));
+  }
   write_gguf(f.path("m.gguf"), {.model = model, .tokenizer = tokenizer, .name = "m", .dtype = "f32", .end = 256,
                                 .chat_template = "{{ learned }}", .companions = {{"tokenizer_config.json", settings}}});
   CHECK(GgufFile(f.read("m.gguf")).keys.at(end) == "4:256");

@@ -23,12 +23,16 @@ json came_as(const CompanionFiles& files) {
   return config == files.end() ? json() : parse_json(config->second);
 }
 
-// A value of a file; null without the file or the key.
+// A value of a file; null without the file or the key, or if the file is not JSON.
 json value_in(const CompanionFiles& files, const char* file, const char* key) {
   const auto found = files.find(file);
   if (found == files.end()) return nullptr;
-  const json parsed = json::parse(found->second, nullptr, false);
-  return parsed.is_object() ? parsed.value(key, json()) : json();
+  try {
+    const json parsed = parse_json(found->second);
+    return parsed.is_object() ? parsed.value(key, json()) : json();
+  } catch (const std::runtime_error&) {
+    return nullptr;
+  }
 }
 
 std::string text_or_none(const json& value) { return value.is_string() ? value.get<std::string>() : ""; }
