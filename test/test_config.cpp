@@ -122,8 +122,10 @@ TEST_CASE("HybridNorm's branches have rows of their own, and the first block of 
   CHECK(rows("hybridnorm*") == "pre pre hybridnorm-star none hybridnorm-star none ");
   const Config other = resolve(with([](Config& c) { c.placement = "hybridnorm", c.qk_norm = QkNormKind::head; }));
   CHECK(other.qk_norm == QkNormKind::head);
-  CHECK(contains(refusal([](Config& c) { c.placement = "hybridnorm", c.norm = NormKind::dyt; }),
-                 "--placement hybridnorm normalizes q, k and v, which goes with --norm layernorm or rmsnorm only"));
+  for (const std::string placement : {"hybridnorm", "hybridnorm-star"})
+    CHECK(contains(refusal([&](Config& c) { c.placement = placement, c.norm = NormKind::dyt; }),
+                   "--placement " + placement +
+                       " normalizes q, k and v, which goes with --norm layernorm or rmsnorm only"));
 }
 
 TEST_CASE("NormFormer scales heads unless told not to, and its feed-forward branch is that of sub-ln", "[config]") {
@@ -151,7 +153,7 @@ TEST_CASE("parallel blocks need a norm before each branch and none after the sum
     if (message.empty()) fitting += std::string(fitting.empty() ? "" : "|") + row.name;
     if (message.empty()) continue;
     const std::string needs =
-        "a placement with a norm before each branch, nothing behind the sum, the same norms in both and one stream, "
+        "a placement with a norm before each branch, no norm after the sum, the same norms in both and one stream, "
         "not ";
     CHECK(contains(message, "--block parallel needs " + needs + row.name));
     CHECK(contains(message, std::string(row.name) + ": choose pre|sandwich|lns|sub-ln|layerscale, or "));

@@ -119,7 +119,7 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) { return c.norm_bias.value_or(false) && c.norm == NormKind::scalenorm; },
        "{norm-bias} does not go with {norm} scalenorm, which has one gain and nothing else: leave it out"},
       {[](const Config& c) { return has_qk_norms(c.placement_row->qk_norm) && !norm_row(c.norm).row_norm; },
-       "{placement} hybridnorm normalizes q, k and v, which goes with {norm} " + row_norms() + " only: choose one"},
+       "{placement=} normalizes q, k and v, which goes with {norm} " + row_norms() + " only: choose one"},
       {[](const Config& c) { return has_qk_norms(c.qk_norm) && !norm_row(c.norm).row_norm; },
        "{qk-norm} goes with {norm} " + row_norms() + " only: leave it out"},
       {[](const Config& c) { return c.stream_mix && c.placement_row->streams != StreamRule::single; },
@@ -131,17 +131,17 @@ const std::vector<Contradiction>& contradictions() {
        "{zero-init} does not go with a {placement} that normalizes the output of a branch: the norm of zeros "
        "multiplies gradients by 1/sqrt(eps): leave it out"},
       {[](const Config& c) { return c.zero_init && c.placement_row->gain == LearnedGain::block; },
-       "{zero-init} does not go with {placement} rezero, whose factor and matrices would both stay at 0: leave it out"},
+       "{zero-init} does not go with {placement=}, whose factor and matrices would both stay at 0: leave it out"},
       {[](const Config& c) {
          return scales_branches(c) && c.placement_row->streams == StreamRule::attnres_normed;
        },
-       "{placement} attnres-normed normalizes what branches add, which undoes {branch-scale} and {branch-warmup}: "
+       "{placement=} normalizes what branches add, which undoes {branch-scale} and {branch-warmup}: "
        "leave them out"},
       {[](const Config& c) { return scales_branches(c) && c.placement_row->streams == StreamRule::sphere; },
-       "{placement} ngpt normalizes what branches put out, which undoes {branch-scale} and {branch-warmup}: leave them "
+       "{placement=} normalizes what branches put out, which undoes {branch-scale} and {branch-warmup}: leave them "
        "out, or set {eigen-rate-init}"},
       {[](const Config& c) { return c.zero_init && c.placement_row->streams == StreamRule::sphere; },
-       "{zero-init} does not go with {placement} ngpt, which needs the direction of what branches put out: leave it "
+       "{zero-init} does not go with {placement=}, which needs the direction of what branches put out: leave it "
        "out"},
       {[](const Config& c) {
          return c.qk_norm == QkNormKind::unit && (c.crosses() || c.decoder_layers > 0);
@@ -213,7 +213,7 @@ const std::vector<Contradiction>& contradictions() {
       {[](const Config& c) { return c.branch_warmup != BranchWarmup::none && c.branch_warmup_steps == 0; },
        "{branch-warmup} needs {branch-warmup-steps}, the steps in which the factor of the first block grows: set it"},
       {[](const Config& c) { return c.branch_warmup != BranchWarmup::none && c.placement_row->bypass; },
-       "{branch-warmup} has no rule for the second skip path of {placement} b2t: choose another {placement}"},
+       "{branch-warmup} has no rule for the second skip path of {placement=}: choose another {placement}"},
       {[](const Config& c) { return c.head_transform && c.gated(); },
        "{head-transform} needs an {activation} without a gate, such as gelu: choose one"},
   };
@@ -322,12 +322,20 @@ void check_relative(const Config& c) {
                                            "{relative-buckets} tells apart: raise it");
 }
 
+// Puts the option and its value in the place of {placement=}.
+std::string with_placement(std::string message, const Config& c) {
+  constexpr std::string_view kPlace = "{placement=}";
+  if (const size_t at = message.find(kPlace); at != message.npos)
+    message.replace(at, kPlace.size(), "{placement} " + c.placement);
+  return message;
+}
+
 void check_wiring(const Config& c) {
   require(c.block == BlockForm::sequential || fits_parallel(*c.placement_row),
           std::string("{block} ") + name_of(kBlockForms, c.block) + " needs a placement with a norm before each " +
-              "branch, nothing behind the sum, the same norms in both and one stream, not " + c.placement +
+              "branch, no norm after the sum, the same norms in both and one stream, not " + c.placement +
               ": choose " + names_where(fits_parallel) + ", or {block} sequential");
-  for (const Contradiction& row : contradictions()) require(!row.holds(c), row.message);
+  for (const Contradiction& row : contradictions()) require(!row.holds(c), with_placement(row.message, c));
 }
 
 // Open choices follow from the head dimension, the kind of norm, the placement and the initialization.
@@ -353,10 +361,6 @@ void close_choices(Config& c) {
   if (!c.skip_scale) c.skip_scale = placement.skip(depth_of(c));
   if (!c.layer_scale_init) c.layer_scale_init = layer_scale_by_depth(base_depth(c));
 }
-
-}  // namespace
-
-namespace {
 
 // A resolved choice that is what resolve() makes of an open one is open again.
 template <class Choice>
