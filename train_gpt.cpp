@@ -211,6 +211,7 @@ void train(const Command& command) {
   TrainOptions& o = plan.start.options;
   const std::string name = o.config.placement + "-" + name_of(kNormKinds, o.config.norm);
   if (o.dry_run && o.out.empty()) o.out = next_run_directory(name);
+  if (o.dry_run && !o.resume && is_there(o.out)) replaced_run(o.out, o.force);  // refuses what the run would refuse
   if (o.dry_run && !is_quickly_tried(o)) return print_prediction(plan, leading.group->size);
   Trainer t = prepare(plan, leading.group);
   require_work(t);

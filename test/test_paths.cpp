@@ -271,7 +271,8 @@ TEST_CASE("a --force that is refused, lacks space or is stopped keeps the earlie
     CHECK((c.space == 0 ? f.run(c.words) : f.run_with_little_space(c.words, c.space)).status == 1);
     CHECK(files_in(c.folder) == before);
   }
-  for (const std::string words : {"import hf --out hf --force", "train text/c.txt --out hf --force"})
+  for (const std::string words : {"import hf --out hf --force", "train text/c.txt --out hf --force",
+                                  "train text/c.txt --out hf --dry-run"})
     check_refused(f, words, "hf has the config.json or the weights of another program's model");
   CHECK(f.run("export mhc --out none").status == 1);
   CHECK(!f.has("none"));

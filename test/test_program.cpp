@@ -76,7 +76,10 @@ TEST_CASE("a finished run can be extended, but not changed", "[program]") {
   check_refused(f, "train --out r --resume --steps 8 --batch 5", "--batch is 4 there and 5 here");
   f.write("other.txt", f.read("stories.txt") + "One more line.\n");
   CHECK(contains(f.run("train --out r --resume --data other.txt").err, "not the one the run was trained on"));
-  CHECK(contains(f.run("train --data stories.txt --out r" + kSmall).err, "already holds a run"));
+  for (const char* dry : {"", " --dry-run"})
+    CHECK(contains(f.run("train --data stories.txt --out r" + kSmall + dry).err, "already holds a run"));
+  CHECK(f.run("train --data stories.txt --steps 2 --out r --force --dry-run" + kSmall).status == 0);
+  CHECK(count_lines(f.read("r/metrics.csv")) == 7);
   CHECK(f.run("train --data stories.txt --steps 2 --out r --force" + kSmall).status == 0);
   CHECK(count_lines(f.read("r/metrics.csv")) == 3);
 }
