@@ -14,9 +14,9 @@ using simd::Vec;
 namespace {
 
 // The coefficients of row n, of all streams. Without carry, a stream goes on with the factor skip.
-template <int S, int kinds>
+template <int S, bool carries_streams>
 struct RowCoefficients {
-  static constexpr bool carries = kinds == 3;
+  static constexpr bool carries = carries_streams;
   float read[S], carry[S][S], write[S], skip;
 
   RowCoefficients(const float* coefficients, int n, int N, const Streams& p) : skip(p.skip) {
@@ -38,7 +38,7 @@ size_t mixing_work(const Streams& p, int C) { return plane(p.coefficients(), C) 
 void read_streams(float* h, const float* coefficients, const float* x, const Streams& p, int N, int C) {
   with_count(p.count, [&](auto count) {
     parallel_each(N, plane(count, C), [&](size_t n) {
-      const RowCoefficients<count, 1> k(coefficients, n, N, p);
+      const RowCoefficients<count, false> k(coefficients, n, N, p);
       const float* row = x + plane(n, C);
       sweep(C, [&](int c, int lanes) {
         Vec sum = {};
@@ -58,7 +58,7 @@ void read_backward(float* d, const StreamsScratch& scratch, const float* dh, con
                    int C) {
   with_count(p.count, [&](auto count) {
     parallel_each(N, 2 * plane(count, C), [&](size_t n) {
-      const RowCoefficients<count, 1> k(scratch.coefficients, n, N, p);
+      const RowCoefficients<count, false> k(scratch.coefficients, n, N, p);
       Vec dread[count] = {};
       sweep(C, [&](int c, int lanes) {
         const size_t at = plane(n, C) + c;
@@ -90,10 +90,10 @@ void read_end_backward(float* d, const StreamsScratch& scratch, const float* x, 
 
 void write_streams(float* y, const float* coefficients, const float* x, const float* f, const Streams& p, int N,
                    int C) {
-  with_kinds(p, [&](auto count, auto kinds) {
+  with_carry(p, [&](auto count, auto carries) {
     constexpr int S = count;
     parallel_each(N, mixing_work(p, C), [&](size_t n) {
-      const RowCoefficients<S, kinds> k(coefficients, n, N, p);
+      const RowCoefficients<S, carries> k(coefficients, n, N, p);
       sweep(C, [&](int c, int lanes) {
         const size_t at = plane(n, C) + c;
         const Vec added = load(f + at, lanes);
@@ -113,10 +113,10 @@ void write_streams(float* y, const float* coefficients, const float* x, const fl
 
 void write_streams_backward(float* d, float* df, const StreamsScratch& scratch, const float* x, const float* f,
                             const Streams& p, int N, int C) {
-  with_kinds(p, [&](auto count, auto kinds) {
+  with_carry(p, [&](auto count, auto carries) {
     constexpr int S = count;
     parallel_each(N, 2 * mixing_work(p, C), [&](size_t n) {
-      const RowCoefficients<S, kinds> k(scratch.coefficients, n, N, p);
+      const RowCoefficients<S, carries> k(scratch.coefficients, n, N, p);
       Vec dcarry[S][S] = {}, dwrite[S] = {};
       sweep(C, [&](int c, int lanes) {
         const size_t at = plane(n, C) + c;

@@ -10,8 +10,7 @@
 // The floats of a plane (N,C). Stream s begins s planes after the first.
 inline size_t plane(int N, int C) { return static_cast<size_t>(N) * C; }
 
-// Calls f(count) with S as a compile-time constant, so that the loops over streams unroll and their sums stay in
-// registers.
+// Calls f(count) with S as a compile-time constant, so that the loops over streams unroll.
 template <int most = kMostStreams, class F>
 void with_count(int S, F f) {
   if constexpr (most > 1)
@@ -27,6 +26,12 @@ void with_kinds(const Streams& p, F f) {
     if (p.kinds == 2) return f(count, std::integral_constant<int, 2>());
     f(count, std::integral_constant<int, 1>());
   });
+}
+
+// Like with_count(), and f also gets whether the streams mix with each other.
+template <class F>
+void with_carry(const Streams& p, F f) {
+  with_count(p.count, [&](auto count) { p.kinds == 3 ? f(count, std::true_type()) : f(count, std::false_type()); });
 }
 
 // Calls f(k) for each of K coefficients, on one thread each.

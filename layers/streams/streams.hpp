@@ -46,7 +46,6 @@
 int stream_count(const Config& config);
 // Without tensors.
 Streams streams_of(const Config& config);
-inline size_t stream_floats(const Config& config, int N) { return size_t(stream_count(config)) * N * config.channels; }
 
 // Multiply-adds per token that mix the streams of a branch; products of a weight for the coefficients; and both
 // together. Attention over depth mixes sums, and also normalizes them.

@@ -1,6 +1,7 @@
 #pragma once
 // The whole model, put together from the textbook's layers.
 
+#include <deque>
 #include <numeric>
 
 #include "block.hpp"
@@ -109,7 +110,7 @@ struct Stack {
   NormModule<Number> norm = {pass, t.final_norm, pass.sizes.C};
   NormModule<Number> first_norm = {pass, t.first_norm, pass.sizes.C};
   NormModule<Number> second_norm = {pass, t.second_norm, pass.sizes.C};
-  std::vector<Block<Number>> blocks = {};
+  std::deque<Block<Number>> blocks = {};  // std::vector would compile how to move a block
   std::vector<std::vector<Number>> x = {};  // (S,N,C) each: x[l] is the input of block l, x.back() the last output
   std::vector<Number> h = std::vector<Number>(NC), added = h;  // added: what the final norm reads
   StreamRule rule = stream_rule(pass.config);

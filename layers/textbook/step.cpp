@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "adamw.hpp"
@@ -140,7 +142,9 @@ constexpr std::pair<const Optimizer*, Update> kUpdates[] = {
     {&kMuon, muon},   {&kNorMuon, muon}};
 
 Update update_of(const Optimizer& row) {
-  return std::ranges::find(kUpdates, &row, &std::pair<const Optimizer*, Update>::first)->second;
+  const auto found = std::ranges::find(kUpdates, &row, &std::pair<const Optimizer*, Update>::first);
+  if (found == std::end(kUpdates)) throw std::logic_error(std::string("the textbook has no ") + row.name);
+  return found->second;
 }
 
 }  // namespace
