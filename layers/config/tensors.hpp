@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,29 @@ enum class Role {
   adapter,      // a and b of LoRA
   streams,      // parameters that mix several residual streams
 };
+
+// What reports call a role. A role whose part is "" counts in the part of the role before it.
+struct RoleRow {
+  Role role;
+  const char *name, *part;
+};
+inline constexpr RoleRow kRoles[] = {
+    {Role::embedding, "embedding", "embedding"}, {Role::projection, "projection", "projections"},
+    {Role::transform, "transform", "transform"}, {Role::norm, "norm", "norms"}, {Role::norm_gain, "norm_gain", ""},
+    {Role::norm_scalar, "norm_scalar", ""}, {Role::norm_gate, "norm_gate", ""}, {Role::gain, "gain", "gains"},
+    {Role::mix, "mix", ""}, {Role::qk, "qk", "q, k, v"}, {Role::v, "v", ""},
+    {Role::attention, "attention", "attention"}, {Role::o, "o", "o"}, {Role::router, "router", "router"},
+    {Role::ffn_in, "ffn_in", "up"}, {Role::activation, "activation", "activation"}, {Role::ffn_out, "ffn_out", "down"},
+    {Role::residual, "residual", "residual"}, {Role::classifier, "classifier", "classifier"},
+    {Role::scratch, "scratch", "scratch"}, {Role::logits, "logits", "logits"}, {Role::adapter, "adapter", "adapters"},
+    {Role::streams, "streams", "streams"}};
+constexpr bool roles_in_order() {
+  for (size_t i = 0; i < std::size(kRoles); ++i)
+    if (kRoles[i].role != static_cast<Role>(i)) return false;
+  return true;
+}
+static_assert(std::size(kRoles) == static_cast<size_t>(Role::streams) + 1 && roles_in_order());
+constexpr const char* name_of(Role role) { return kRoles[static_cast<size_t>(role)].name; }
 
 // True if each token is multiplied with the role's matrices, which are outside of all blocks. (The classifier's may be
 // the embedding.)

@@ -1,22 +1,14 @@
 #include "cost.hpp"
 
-#include <iterator>
-
 #include "layers/model/model.hpp"
 #include "layers/model/size.hpp"
 #include "layers/streams/stream_ends.hpp"
 
 namespace {
 
-// One name per Role.
-constexpr const char* kPartNames[] = {"embedding", "projections", "transform", "norms",     "",        "",
-                                      "",          "gains",       "",          "q, k, v",   "",        "attention",
-                                      "o",         "router",      "up",        "activation", "down",   "residual",
-                                      "classifier", "scratch",    "logits",    "adapters",  "streams"};
-
 size_t part_index(Role role) {
   size_t row = static_cast<size_t>(role);
-  while (!*kPartNames[row]) --row;
+  while (!*kRoles[row].part) --row;
   return row;
 }
 
@@ -42,7 +34,7 @@ struct Product {
 };
 
 void add_matrices(std::vector<PartCost>& parts, const Config& config, double N) {
-  Product products[std::size(kPartNames)];
+  Product products[std::size(kRoles)];
   Layout layout;
   declare_model(layout, config);
   for (const TensorSpec& spec : layout.table()) {
@@ -99,7 +91,7 @@ void add_attention(PartCost& part, const Config& config) {
 
 std::vector<PartCost> cost_of_parts(const Config& config, int B) {
   std::vector<PartCost> parts;
-  for (const char* name : kPartNames) parts.push_back({name});
+  for (const RoleRow& row : kRoles) parts.push_back({row.role, row.part});
   add_activations(parts, config, B);
   add_matrices(parts, config, static_cast<double>(B) * config.context);
   add_streams(parts[part_index(Role::streams)], config);

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "layers/config/config.hpp"
+#include "layers/config/tensors.hpp"
 
 struct PartCost {
+  Role role;
   const char* name;          // "" for a role that counts with the role before it: v with qk
   double parameters = 0;     // trained ones
   double multiply_adds = 0;  // of matrix products, per token, forward; backward has twice as many

@@ -1,8 +1,6 @@
 #include "info.hpp"
 
 #include <cstdio>
-#include <functional>
-#include <iterator>
 #include <optional>
 #include <stdexcept>
 
@@ -200,15 +198,8 @@ void print_model(const TrainOptions& options, const std::string& name, const std
 
 using Json = nlohmann::ordered_json;
 
-// In the order of Role.
-constexpr const char* kRoles[] = {"embedding", "projection", "transform",  "norm",       "norm_gain", "norm_scalar",
-                                  "norm_gate", "gain",       "mix",        "qk",         "v",         "attention",
-                                  "o",         "router",     "ffn_in",     "activation", "ffn_out",   "residual",
-                                  "classifier", "scratch",   "logits",     "adapter",    "streams"};
-static_assert(std::size(kRoles) == static_cast<size_t>(Role::streams) + 1);
-
 Json json_of(const TensorSpec& spec) {
-  Json json = {{"name", spec.name},      {"shape", spec.shape}, {"role", kRoles[static_cast<size_t>(spec.role)]},
+  Json json = {{"name", spec.name},      {"shape", spec.shape}, {"role", name_of(spec.role)},
                {"trained", spec.trained}, {"decay", spec.decay}, {"mean", spec.start.mean},
                {"deviation", spec.start.deviation}, {"rate", spec.rate}, {"decay_factor", spec.decay_factor},
                {"epsilon_factor", spec.epsilon_factor}};
@@ -233,9 +224,8 @@ Json json_of(const Trained& trained) {
 Json cost_json(const Config& config, int B, const std::vector<TensorSpec>& table) {
   const MemoryNeed need = memory_of_training(config, B, table, state_floats(table), scratch_floats(table));
   Json parts = Json::array();
-  size_t role = 0;
   for (const PartCost& part : cost_of_parts(config, B))
-    parts.push_back({{"role", kRoles[role++]},
+    parts.push_back({{"role", name_of(part.role)},
                      {"parameters", part.parameters},
                      {"multiply_adds", part.multiply_adds},
                      {"floats", part.floats},
