@@ -43,9 +43,10 @@ std::vector<Strip> strips_of(const std::vector<TensorSpec>& table) {
   for (const TensorSpec& spec : table) {
     if (!spec.trained) continue;
     const NumberType numbers = state_numbers(spec);
-    for (size_t i = 0; i < spec.size(); i += kStrip)
+    const size_t size = spec.size();
+    for (size_t i = 0; i < size; i += kStrip)
       strips.push_back({spec.offset + i, spec.gradient + i, spec.state + floats_of(numbers, i),
-                        padded(floats_of(numbers, spec.size())), std::min(spec.size() - i, kStrip), &spec});
+                        padded(floats_of(numbers, size)), std::min(size - i, kStrip), &spec});
   }
   return strips;
 }
