@@ -313,7 +313,7 @@ def inkling(c, p, branches, block):
     return theirs
 
 
-def gradients_of_inkling(theirs, c):
+def gradients_of_inkling(theirs):
     """In the names of layers/streams.py"""
     found = {"streams.query": theirs.final_input.query, "final_norm.gain": theirs.norm.weight}
     for i, layer in enumerate(theirs.layers):
@@ -342,7 +342,7 @@ for block in (1, 2, 3):  # layers
     ours.square().sum().backward()
     end.square().sum().backward()
     pairs = [(ours, end), (x.grad, y.grad)]
-    pairs += [(p[name].grad.reshape(-1), want) for name, want in gradients_of_inkling(theirs, c).items()]
+    pairs += [(p[name].grad.reshape(-1), want) for name, want in gradients_of_inkling(theirs).items()]
     assert len(pairs) == 2 + len(p)
     worst = max([worst] + [((a - b).norm() / b.norm()).item() for a, b in pairs])
 print(f"attention residuals of norms against Inkling2TextModel: {worst:.1e} relative at worst")

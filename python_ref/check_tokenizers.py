@@ -17,7 +17,6 @@ Prints "N passed, N failed". Needs requirements-huggingface.txt and no network.
 import argparse
 import random
 import re
-import subprocess
 import sys
 import tempfile
 import unicodedata
@@ -27,6 +26,7 @@ from pathlib import Path
 import transformers as hf
 from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers, processors
 
+import checks
 from published_tokenizers import FAMILIES, built
 from tokenizer import HARD, SPLITS, TO_ADD, TO_NORMALIZE, WORDS, rules, text, trained
 
@@ -70,26 +70,13 @@ def texts():
     yield "special tokens as text", text(WORDS + ["<|endoftext|>", "<|end", BEGIN], 5000, 7).replace(BEGIN, "<|begin")
 
 
-class Checks:
-    def __init__(self, program, folder):
-        self.program, self.folder, self.passed, self.failed = program, folder, 0, 0
-
+class Checks(checks.Checks):
     def output(self, words):
-        done = subprocess.run([self.program, *words.split()], cwd=self.folder, capture_output=True)
-        assert done.returncode == 0, (words, done.stderr.decode())
-        return done.stdout.decode(errors="replace").removesuffix("\n")
-
-    def run(self, words):
-        self.output(words)
-
-    def check(self, name, ok, detail=""):
-        self.passed, self.failed = self.passed + bool(ok), self.failed + (not ok)
-        if not ok:
-            print(f"FAILED {name}: {detail}", flush=True)
+        return self.must(words).stdout.decode(errors="replace").removesuffix("\n")
 
     def tokens_of(self, content, tokenizer):
         (self.folder / "text.txt").write_bytes(content.encode())
-        self.run(f"tokenize text.txt --tokenizer {tokenizer} --val-fraction 0 --out tokens --force "
+        self.must(f"tokenize text.txt --tokenizer {tokenizer} --val-fraction 0 --out tokens --force "
                  "--shard-tokens 100000000")  # fmt: skip
         return list(array("H", (self.folder / "tokens" / "train_000000.bin").read_bytes()[1024:]))
 
@@ -125,8 +112,8 @@ class Checks:
 
     def of_run(self, kind):
         (self.folder / "train.txt").write_text(text(WORDS, 5000, 1) * 3, encoding="utf-8", newline="")
-        self.run(f"train train.txt --tokenizer {kind} --out run --force {SMALL}")
-        self.run("export run --to hf --out hf --force")
+        self.must(f"train train.txt --tokenizer {kind} --out run --force {SMALL}")
+        self.must("export run --to hf --out hf --force")
         self.compare(kind)
         self.generate(kind)
         if kind == "char":
@@ -160,8 +147,8 @@ class Checks:
         tokenizer.save(str(self.folder / "their.json"))
         (self.folder / "train.txt").write_text(text(WORDS, 5000, 1), encoding="utf-8", newline="")
         separator = f"--document-separator {BEGIN}" if name == "llama3" else ""  # so the model knows the token
-        self.run(f"train train.txt --tokenizer their.json {separator} --out run --force {SMALL}")
-        self.run("export run --to hf --out hf --force")
+        self.must(f"train train.txt --tokenizer their.json {separator} --out run --force {SMALL}")
+        self.must("export run --to hf --out hf --force")
         self.compare(name, normalizer.normalize_str if normalizer else lambda t: t, begin)
 
 
@@ -193,15 +180,15 @@ def main():
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "train_gpt")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        checks = Checks(given.program.resolve(), Path(folder))
+        done = Checks(given.program.resolve(), Path(folder))
         for kind in ("byte", "char", "bpe:1024"):
-            checks.of_run(kind)
-        checks.of_tokenizers("llama3")
-        checks.of_tokenizers("qwen2", normalizers.NFC())
+            done.of_run(kind)
+        done.of_tokenizers("llama3")
+        done.of_tokenizers("qwen2", normalizers.NFC())
         for family in FAMILIES:
-            checks.of_family(family)
-    print(f"{checks.passed} passed, {checks.failed} failed")
-    sys.exit(checks.failed > 0)
+            done.of_family(family)
+    print(f"{done.passed} passed, {done.failed} failed")
+    sys.exit(done.failed > 0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """A headless Chromium or Chrome in which the tests look at pages. It is driven over its debugging pipe."""
 
-import base64
 import json
 import os
 import select
@@ -116,12 +115,3 @@ class Browser:
         self.evaluate("1")
         urls = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
         return [url for url in urls if not url.startswith(("data:", "about:", "blob:"))]
-
-    def screenshot(self, path, whole=True):
-        if whole:
-            size = self.evaluate("[innerWidth, document.documentElement.scrollHeight]")
-            self.size(*size)
-            time.sleep(1.5)
-        data = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=False)["data"]
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(data))

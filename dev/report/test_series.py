@@ -2,7 +2,6 @@
 
 import shutil
 import unittest
-from pathlib import Path
 
 import numpy as np
 import pandas as pd

@@ -14,7 +14,6 @@ import argparse
 import functools
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
