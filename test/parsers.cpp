@@ -22,7 +22,7 @@
 #include "data/text/readers/json_questions.hpp"
 #include "data/text/readers/multiple_choice.hpp"
 #include "data/text/token_files.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 
 namespace fs = std::filesystem;

@@ -8,7 +8,7 @@
 #include "data/text/token_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/chat_template.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "message.hpp"
 #include "small_run.hpp"

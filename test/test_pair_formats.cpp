@@ -13,7 +13,7 @@
 #include "data/formats/safetensors.hpp"
 #include "data/text/readers/pairs.hpp"
 #include "data/text/spans.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "layers/model/presets.hpp"
 #include "message.hpp"
 #include "random_model.hpp"

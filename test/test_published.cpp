@@ -8,12 +8,12 @@
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/strings/utf8.hpp"
-#include "data/tokenizer/bpe_files.hpp"
+#include "data/tokenizer/files/bpe_files.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "data/tokenizer/pipeline/added_tokens.hpp"
 #include "data/tokenizer/pipeline/decoder.hpp"
 #include "data/tokenizer/pipeline/normalize.hpp"
 #include "data/tokenizer/pipeline/regex.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
 #include "message.hpp"
 
 using nlohmann::json;

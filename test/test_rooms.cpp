@@ -41,7 +41,7 @@ const std::vector<std::vector<std::string>> kFloors = {
     {"data/ranks"},
     {"data/tokenizer/pipeline"},
     {"data/tokenizer/models"},
-    {"data/tokenizer", "data/tokenizer/gguf"},
+    {"data/tokenizer", "data/tokenizer/files", "data/tokenizer/gguf"},
     {"data/corpus"},
     {"data/text/readers"},
     {"data/text"},
@@ -70,7 +70,7 @@ bool is_product(const std::string& path) {
 const Includes& includes() {
   static const Includes all = [] {
     Includes found;
-    const pages::Tree tree = pages::read_tree();
+    const pages::Tree& tree = pages::read_tree();
     for (const auto& [path, text] : tree.files) {
       if (!is_product(path)) continue;
       found[path];
@@ -140,6 +140,15 @@ TEST_CASE("every .cpp has its header", "[rooms]") {
   }
 }
 
+TEST_CASE("one file compiles the parser and the writer of JSON", "[rooms]") {
+  std::string others;
+  for (const auto& [path, text] : pages::read_tree().files)
+    if (is_product(path) && path != "data/files/json.cpp")
+      for (const char* call : {"json::parse(", ".dump("})
+        if (text.find(call) != text.npos) others += path + " ";
+  CHECK(others == "");
+}
+
 TEST_CASE("a function of layers/ takes at most eight arguments", "[rooms]") {
   constexpr size_t kMost = 8;
   // Arguments of a call are values, and this is a type and a name: const Linear& p, size_t n, Matrix (*f)
@@ -174,7 +183,7 @@ TEST_CASE("a statement of the product does one thing", "[rooms]") {
 }
 
 TEST_CASE("code has at most 120 columns, and no line ends in a space", "[rooms]") {
-  const pages::Tree tree = pages::read_tree();
+  const pages::Tree& tree = pages::read_tree();
   const auto begins_character = [](unsigned char c) { return c < 0x80 || c >= 0xC0; };  // in UTF-8
   std::string wide, spaced;
   for (const auto& [path, text] : tree.files) {

@@ -14,10 +14,10 @@
 #include "data/strings/format.hpp"
 #include "data/text/documents.hpp"
 #include "data/text/token_files.hpp"
-#include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
-#include "data/tokenizer/piece_files.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/bpe_json.hpp"
+#include "data/tokenizer/files/piece_files.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 
 namespace fs = std::filesystem;
 
@@ -60,8 +60,6 @@ class Shards {
   std::vector<uint8_t> counted_;
 };
 
-constexpr const char* kTokenizers[] = {"tokenizer.json", "tokenizer.model", "tokenizer.bin"};
-
 // True for names such as "train_000000.bin", which Shards gives its files.
 bool is_shard(const std::string& name) {
   for (const std::string start : {"train_", "val_"}) {
@@ -78,7 +76,7 @@ std::vector<std::string> earlier_tokens(const std::string& folder) {
   std::vector<std::string> files, tokenizers;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string path = entry.path().string(), name = entry.path().filename().string();
-    const bool tokenizer = std::ranges::find(kTokenizers, name) != std::end(kTokenizers);
+    const bool tokenizer = std::ranges::find(kBesideTokens, name) != std::end(kBesideTokens);
     if (tokenizer || is_shard(name)) check_output(path, true);
     const bool shard = is_shard(name) && has_token_header(path);
     if (tokenizer) tokenizers.push_back(path);

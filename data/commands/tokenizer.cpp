@@ -6,8 +6,8 @@
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/strings/format.hpp"
-#include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
+#include "data/tokenizer/files/bpe_json.hpp"
 
 void run_tokenizer(const TokenizerOptions& options) {
   check_output(options.out, options.force);

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "data/formats/huggingface/architectures.hpp"
-#include "data/tokenizer/piece_files.hpp"
+#include "data/tokenizer/files/piece_files.hpp"
 #include "flat_weights.hpp"
 
 using nlohmann::json;

@@ -7,7 +7,7 @@
 //              then in f32, each tensor for all layers: token embedding (V,C), attention's norm (C), q (C,C), k and v
 //              (K·D,C), o (C,C), the FFN's norm (C), gate (F,C), down (C,F), up (F,C); final norm (C); cosines and
 //              sines of RoPE (T,D/2); the classifier (V,C) if it is not tied
-//   tokenizer.bin   (data/tokenizer/piece_files.hpp)
+//   tokenizer.bin   (data/tokenizer/files/piece_files.hpp)
 //
 // The file has no magic number and stores neither epsilon (1e-5) nor RoPE's base (10000). Its RoPE rotates channels 2i
 // and 2i + 1 of a head; ours rotates i and i + D/2. So the rows of q and k have another order.

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "data/formats/huggingface/architectures.hpp"
-#include "data/tokenizer/llmc_tokenizer.hpp"
+#include "data/tokenizer/files/llmc_tokenizer.hpp"
 #include "flat_weights.hpp"
 
 using nlohmann::json;

@@ -7,7 +7,7 @@
 //              then the tensors, each for all layers: token embedding (P,C), positions (T,C), norm 1, q|k|v,
 //              attention's output, norm 2, up, down, final norm; for each, the weights of all layers and then their
 //              biases
-//   gpt2_tokenizer.bin   (data/tokenizer/llmc_tokenizer.hpp)
+//   gpt2_tokenizer.bin   (data/tokenizer/files/llmc_tokenizer.hpp)
 //
 // llm.c pads the vocabulary to a multiple of 128 rows. Our models have V rows; the padding is written as zeros and
 // ignored when read.

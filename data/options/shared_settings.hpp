@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/text/documents.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "setting_table.hpp"
 
 // --include and --exclude are for folders.

@@ -8,7 +8,7 @@
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "layers/kernels/random.hpp"
 
 namespace fs = std::filesystem;

@@ -15,7 +15,7 @@
 #include "data/options/toml.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "fine_tune.hpp"
 #include "inputs.hpp"
 #include "layers/config/fields.hpp"
@@ -56,7 +56,7 @@ void refuse_finished(const std::string& run, const std::string& checkpoint) {
 Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   const std::string& run = command.train.out;
   if (run.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
-  const std::string checkpoint = last_checkpoint(run), config = run + "/config.toml";
+  const std::string checkpoint = last_checkpoint(run), config = run + "/" + kRunConfig;
   if (!fs::exists(checkpoint)) refuse_finished(run, checkpoint);
   if (!fs::exists(checkpoint) && fs::exists(config))
     return on_top_of_checkpoint(from_the_start(command, read_file(config)), header);
@@ -259,7 +259,7 @@ std::string adapt_to_resume(TrainOptions& o, CheckpointHeader& header, const Com
   if (o.eval_batches != header.options.eval_batches && validated) {
     header.best_loss = std::numeric_limits<double>::infinity();
     header.best_step = header.step;
-    add("--eval-batches has changed, so best.safetensors is chosen anew");
+    add("--eval-batches has changed, so " + std::string(kBestCheckpoint) + " is chosen anew");
   }
   return text;
 }

@@ -26,7 +26,7 @@
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/chat_template.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "layers/kernels/elementwise.hpp"
 #include "layers/kernels/parallel.hpp"
 

@@ -11,7 +11,7 @@
 #include "data/options/options.hpp"
 #include "data/options/settings_file.hpp"
 #include "data/strings/utf8.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "layers/kernels/parallel.hpp"
 #include "layers/model/model.hpp"
 

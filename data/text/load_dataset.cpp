@@ -13,7 +13,7 @@
 #include "data/strings/utf8.hpp"
 #include "data/text/readers/pairs.hpp"
 #include "data/tokenizer/bpe_training.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "documents.hpp"
 #include "layers/kernels/random.hpp"
 #include "text_source.hpp"

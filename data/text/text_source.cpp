@@ -9,8 +9,7 @@
 #include "data/files/files.hpp"
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
-#include "data/text/readers/pairs.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "token_files.hpp"
 
 namespace fs = std::filesystem;
@@ -105,10 +104,7 @@ TextSource open_validation(const TextOptions& options, const TextSource& trainin
 }
 
 std::string tokenizer_file_beside(const std::string& path) {
-  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.bin"})
-    if (fs::exists(folder / name)) return (folder / name).string();
-  return "";
+  return first_file(fs::is_directory(path) ? path : fs::path(path).parent_path().string(), kBesideTokens);
 }
 
 std::string tokenizer_file_of(const std::string& path, const std::string& tokenizer) {

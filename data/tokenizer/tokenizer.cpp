@@ -5,8 +5,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "bpe_json.hpp"
 #include "data/strings/utf8.hpp"
+#include "data/tokenizer/files/bpe_json.hpp"
 
 namespace {
 

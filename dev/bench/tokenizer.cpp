@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "data/files/files.hpp"
-#include "data/tokenizer/bpe_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
+#include "data/tokenizer/files/bpe_files.hpp"
 
 #include "bench.hpp"
 

@@ -11,7 +11,7 @@
 #include "data/files/mapped_file.hpp"
 #include "data/options/command_settings.hpp"
 #include "data/strings/pattern.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "layers/model/resolve.hpp"
 #include "layers/training/step.hpp"
 

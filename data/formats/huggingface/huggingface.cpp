@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -21,9 +20,9 @@
 #include "data/text/masking.hpp"
 #include "data/text/readers/pairs.hpp"
 #include "data/text/spans.hpp"
-#include "data/tokenizer/bpe_files.hpp"
-#include "data/tokenizer/character_files.hpp"
-#include "data/tokenizer/stored_tokenizer.hpp"
+#include "data/tokenizer/files/bpe_json.hpp"
+#include "data/tokenizer/files/character_files.hpp"
+#include "data/tokenizer/files/stored_tokenizer.hpp"
 #include "layers/embedding/position.hpp"
 #include "layers/model/size.hpp"
 #include "modeling.hpp"
@@ -237,10 +236,9 @@ Tokenizer HuggingFaceModel::tokenizer() const {
     } catch (const std::exception& error) {
       throw std::runtime_error(folder_ + " has a tokenizer that cannot be read: " + one_line(plain_text(error)));
     }
-  for (const char* file : {"/tokenizer.json", "/vocab.json", "/tokenizer.model", "/spiece.model", "/vocab.txt"})
-    if (fs::exists(folder_ + file))
-      return with_sentinels(read_or_keep([&] { return read_tokenizer(folder_); }, config_.vocab_size,
-                                         folder_ + "/tokenizer.json").finding_special(true));
+  if (!first_file(folder_, kTokenizerFiles).empty())
+    return with_sentinels(read_or_keep([&] { return read_tokenizer(folder_); }, config_.vocab_size,
+                                       folder_ + "/tokenizer.json").finding_special(true));
   if (config_.vocab_size == 256) return Tokenizer::bytes();
   return no_tokenizer(folder_ + " has no tokenizer (copy a tokenizer.json into it)", config_.vocab_size);
 }

@@ -12,10 +12,10 @@
 #include "data/files/json.hpp"
 #include "data/strings/errors.hpp"
 #include "data/strings/utf8.hpp"
-#include "data/tokenizer/bpe_json.hpp"
+#include "data/tokenizer/files/bpe_json.hpp"
+#include "data/tokenizer/files/written_json.hpp"
 #include "data/tokenizer/pipeline/byte_alphabet.hpp"
 #include "data/tokenizer/pipeline/json_parts.hpp"
-#include "data/tokenizer/written_json.hpp"
 #include "gguf_tokenizer.hpp"
 #include "pre_tokenizers.hpp"
 

@@ -109,5 +109,3 @@ std::string lower_case(std::string_view text) {
   }
   return result;
 }
-
-std::string unicode_version() { return utf8proc_unicode_version(); }

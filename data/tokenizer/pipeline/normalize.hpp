@@ -17,6 +17,3 @@ inline std::string nfc(std::string_view text) { return normal_form(text, NormalF
 
 // Returns each character in lower case, whatever surrounds it. Bytes that are not UTF-8 stay.
 std::string lower_case(std::string_view text);
-
-// The version of Unicode that utf8proc knows: "14.0.0".
-std::string unicode_version();

@@ -7,7 +7,7 @@
 
 #include "data/files/files.hpp"
 #include "data/strings/utf8.hpp"
-#include "tokenizer.hpp"
+#include "data/tokenizer/tokenizer.hpp"
 
 namespace {
 

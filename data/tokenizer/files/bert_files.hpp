@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tokenizer.hpp"
+#include "data/tokenizer/tokenizer.hpp"
 
 // How BERT's tokenizer treats text, as in tokenizer_config.json.
 struct BertOptions {

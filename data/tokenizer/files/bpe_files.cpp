@@ -6,7 +6,7 @@
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/strings/errors.hpp"
-#include "tokenizer.hpp"
+#include "data/tokenizer/tokenizer.hpp"
 
 using nlohmann::json;
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "bpe.hpp"
+#include "data/tokenizer/bpe.hpp"
 
 // Convert to and from the text of a tokenizer.json, which Hugging Face's tokenizers read. A text that was read comes
 // back byte for byte. Errors do not name a file.

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "tokenizer.hpp"
+#include "data/tokenizer/tokenizer.hpp"
 
 // True if the file begins with a line such as "IQ== 0".
 bool is_tiktoken(std::string_view bytes);

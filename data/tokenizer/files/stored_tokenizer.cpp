@@ -131,17 +131,20 @@ Tokenizer read_tokenizer_file(const std::string& path) {
 
 std::string tokenizer_file(const std::string& path) {
   if (!fs::is_directory(path)) return path;
-  constexpr const char* kNames[] = {"tokenizer.json", "encoder.json",  "vocab.json",         "tokenizer.model",
-                                    "spiece.model",   "tokenizer.bin", "gpt2_tokenizer.bin", "vocab.txt"};
+  if (std::string file = first_file(path, kTokenizerFiles); !file.empty()) return file;
   std::string all;
-  for (const char* name : kNames) {
-    if (fs::exists(fs::path(path) / name)) return (fs::path(path) / name).string();
-    all += (all.empty() ? "" : name == std::end(kNames)[-1] ? " or " : ", ") + std::string(name);
-  }
+  for (const char* name : kTokenizerFiles)
+    all += (all.empty() ? "" : name == std::end(kTokenizerFiles)[-1] ? " or " : ", ") + std::string(name);
   throw std::runtime_error(path + " has no " + all);
 }
 
 }  // namespace
+
+std::string first_file(const std::string& folder, std::span<const char* const> names) {
+  for (const char* name : names)
+    if (const fs::path file = fs::path(folder) / name; fs::exists(file)) return file.string();
+  return "";
+}
 
 json to_json(const Tokenizer& tokenizer) {
   json j = {{"kind", name_of_kind(tokenizer.kind())}};

@@ -1,7 +1,6 @@
 #include "tiktoken.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdio>
 #include <mutex>

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer.hpp"
+#include "data/tokenizer/tokenizer.hpp"
 
 bool is_llmc_tokenizer(std::string_view bytes);
 
