@@ -14,14 +14,9 @@ using namespace pages;
 
 namespace {
 
-const Tree& tree() {
-  static const Tree all = read_tree();
-  return all;
-}
-
 std::vector<Page> all_pages() {
   std::vector<Page> all;
-  for (const auto& [path, text] : tree().files) {
+  for (const auto& [path, text] : read_tree().files) {
     const bool beside_code = path.starts_with("layers/") || path.starts_with("data/");
     if (path == "README.md" || (beside_code && path.ends_with(".md")) || path.ends_with("/README.md"))
       all.push_back(parse_page(path, text));
@@ -95,7 +90,7 @@ TEST_CASE("names in backticks exist", "[pages]") {
        "`--placement post --norm-eps`", "`train_gpt`", "`train_gpt info --preset NAME`",
        "`build/train_gpt train --data my.txt --steps 9`", "`train_gpt COMMAND --help`",
        "```\n`nothing_of_ours`\n```"});
-  for (const Page& page : all_pages()) check_all(wrong_names(page, tree()));
+  for (const Page& page : all_pages()) check_all(wrong_names(page, read_tree()));
 }
 
 TEST_CASE("commands in code blocks are valid", "[pages]") {
@@ -107,7 +102,7 @@ TEST_CASE("commands in code blocks are valid", "[pages]") {
                "1. Run\n\n   ```\n   x\n```\n\n```\nbuild/train_gpt trian\n```"},
               {"```\nmake train   # and nothing more\nmakes sense\n```", "```\nmake test ARGS='[norm],[norm]'\n```",
                "```\nbuild/train_gpt train --steps 9 | tail\n```", "```cpp\nmake nothing\n```", "make nothing"});
-  for (const Page& page : all_pages()) check_all(wrong_commands(page, tree()));
+  for (const Page& page : all_pages()) check_all(wrong_commands(page, read_tree()));
 }
 
 // ---- dev/pages.sh ------------------------------------------------------------------------------------------

@@ -98,7 +98,9 @@ Tree tree_of(std::map<std::string, std::string> files) {
   return tree;
 }
 
-Tree read_tree() {
+namespace {
+
+Tree read() {
   static const std::set<std::string> kLeftOut = {"build", "runs", "__pycache__"};
   std::map<std::string, std::string> files;
   for (auto entry = fs::recursive_directory_iterator("."); entry != fs::recursive_directory_iterator(); ++entry) {
@@ -114,6 +116,13 @@ Tree read_tree() {
     }
   }
   return tree_of(std::move(files));
+}
+
+}  // namespace
+
+const Tree& read_tree() {
+  static const Tree tree = read();
+  return tree;
 }
 
 bool Tree::has_path(std::string path) const {

@@ -24,7 +24,7 @@ struct Tree {
   bool writes(const std::string& file) const;  // a source contains this text
 };
 Tree tree_of(std::map<std::string, std::string> files);
-Tree read_tree();
+const Tree& read_tree();  // reads the files once
 
 // The identifiers in a text, except those next to a letter outside ASCII: dγ and x̂ belong to formulas.
 struct Place {

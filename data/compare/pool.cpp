@@ -106,7 +106,7 @@ struct Place {
 };
 
 Place place_of(const std::string& directory) {
-  const std::string path = directory + "/metrics.csv";
+  const std::string path = directory + "/" + kMetrics;
   if (std::error_code none; !fs::is_regular_file(path, none)) return {};
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return {};

@@ -114,7 +114,7 @@ std::string describe(const RunResult& r) {
 
 std::vector<std::vector<std::string>> read_metrics(const std::string& directory) {
   std::vector<std::vector<std::string>> rows;
-  const std::string path = directory + "/metrics.csv";
+  const std::string path = directory + "/" + kMetrics;
   if (!std::filesystem::exists(path)) return rows;
   std::istringstream file(read_file(path));
   std::string line;

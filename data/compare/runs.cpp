@@ -106,7 +106,7 @@ Job job_of(const Comparison& c, const CellRun& run) {
 
 // Throws if the run's directory holds a run with other options, or on a text that has changed since.
 void require_same_run(const Comparison& c, const CellRun& run) {
-  const std::string directory = path_of(c, run), config = directory + "/config.toml";
+  const std::string directory = path_of(c, run), config = directory + "/" + kRunConfig;
   if (!fs::exists(config)) return;
   CheckpointHeader from;
   std::string difference =

@@ -10,6 +10,7 @@
 
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
+#include "data/run_directory/directory.hpp"
 #include "data/run_directory/metrics.hpp"
 #include "data/strings/format.hpp"
 #include "tuning.hpp"
@@ -196,7 +197,7 @@ void write_summary(const Comparison& c) {
 void write_diagnostics(const Comparison& c) {
   std::vector<std::pair<Fields, std::string>> files;
   for (const CellRun& run : c.runs)
-    if (const std::string path = c.out() + "/" + run.directory + "/diagnostics.csv";
+    if (const std::string path = c.out() + "/" + run.directory + "/" + kDiagnostics;
         run.stage == Stage::final && std::filesystem::exists(path))
       files.emplace_back(run_fields(c, run), path);
   if (files.empty()) return;

@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "data/files/json.hpp"
 #include "layers/kernels/random.hpp"
 
 namespace {
@@ -108,7 +107,7 @@ std::array<Question, 4> questions_about(const Person& p) {
            {"What does " + p.name + " like to eat?", she + " likes " + p.food + "."}}};
 }
 
-std::string line_of(const nlohmann::ordered_json& object) { return object.dump() + "\n"; }
+std::string line_of(const nlohmann::ordered_json& object) { return to_text(object) + "\n"; }
 
 // Shuffles the questions, and makes conversations of them, which have one question and two in turn.
 std::string conversations(std::vector<Question> all, uint64_t key) {

@@ -1,5 +1,5 @@
 #pragma once
-// Reads and writes JSON. Only this file includes nlohmann's parser, which takes seconds to compile.
+// Reads and writes JSON. Only json.cpp compiles nlohmann's parser and writer, which takes seconds.
 
 #include <cstdint>
 #include <functional>

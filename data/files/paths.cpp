@@ -127,7 +127,8 @@ bool is_there(const std::string& path) {
 }
 
 bool is_own_folder(const std::string& folder) {
-  return begins_with(folder + "/config.toml", kRunStart) || begins_with(folder + "/comparison.toml", kComparisonStart);
+  return begins_with(folder + "/" + kRunConfig, kRunStart) ||
+         begins_with(folder + "/comparison.toml", kComparisonStart);
 }
 
 void check_replaced(const std::string& path) {

@@ -20,7 +20,8 @@ OpenFile open_input(const std::string& path);
 // True if anything has this name, even a broken link. Throws std::runtime_error if the system cannot tell.
 bool is_there(const std::string& path);
 
-// First words of a run's config.toml and of a comparison's comparison.toml.
+// The options of a run, and the first words of that file and of a comparison's comparison.toml.
+inline constexpr const char* kRunConfig = "config.toml";
 inline constexpr std::string_view kRunStart = "# Every option in force";
 inline constexpr std::string_view kComparisonStart = "# The options of this comparison";
 

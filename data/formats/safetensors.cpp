@@ -169,7 +169,7 @@ uint64_t checked_extents(std::vector<StoredTensor>& tensors) {
             [](const auto& a, const auto& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   uint64_t end = 0;
   for (const StoredTensor& t : tensors) {
-    const char* problem = t.begin < end ? " overlaps another tensor" : " lies behind a hole";
+    const char* problem = t.begin < end ? " overlaps another tensor" : " begins after a gap";
     if (t.begin != end) throw std::runtime_error(in_quotes(t.name) + problem);
     end = t.end;
   }

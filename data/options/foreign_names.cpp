@@ -91,6 +91,8 @@ constexpr ForeignName kForeign[] = {
     {"temp", "temperature"},
     {"start", "prompt"},
     {"num-samples n-samples", "count"},
+    {"num-beams beam-size beam-width", "beams"},
+    {"repetition-penalty", "repeat-penalty"},
     {"run model ckpt model-path checkpoint-path checkpoint-dir", "checkpoint"},
 
     {"model model-name model-type model-name-or-path arch architecture",
@@ -131,8 +133,7 @@ constexpr ForeignName kForeign[] = {
     {"resume-from resume-from-checkpoint resume-training load-checkpoint ckpt",
      "--out RUN --resume continues a run; --init-from FILE starts a new one from its weights"},
     {"pretrained from-pretrained finetune init-checkpoint load", "--init-from RUN starts from its weights"},
-    {"repetition-penalty repetition_penalty", "write --repeat-penalty"},
-    {"presence-penalty num-beams", "--temperature, --top-k, --top-p and --min-p shape the sample"},
+    {"presence-penalty frequency-penalty", "--repeat-penalty makes tokens that the context has less likely"},
     {"do-sample", "sampling is on unless you say --greedy"},
 
     {"rms", "rmsnorm", "norm"},

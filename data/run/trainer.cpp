@@ -14,7 +14,6 @@
 #include "evaluate.hpp"
 #include "fine_tune.hpp"
 #include "inputs.hpp"
-#include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/model/initialize.hpp"
 #include "leader.hpp"
 
@@ -73,7 +72,7 @@ void write_config(const Trainer& t) {
   TrainOptions given = t.command.train;
   given.min_lr = t.options().min_lr;
   given.time_in_all = t.options().time_in_all;
-  write_file(t.path("config.toml"), std::string(kRunStart) + "; train_gpt train --config reads them back. Values after "
+  write_file(t.path(kRunConfig), std::string(kRunStart) + "; train_gpt train --config reads them back. Values after "
                                                              "a # follow from the\n# others.\n" +
                                         to_toml(t.options(), given));
 }
@@ -169,7 +168,7 @@ void validate(Trainer& t, Progress& progress, MetricsRow& row) {
     text += format("  (no better than guessing by frequency, %.4f)", t.data.unigram_nats);
   else if (loss > t.state.best_loss)
     text += format("  (rising: the best was %.4f", t.state.best_loss) + " at step " +
-            std::to_string(t.state.best_step) + ", kept in best.safetensors)";
+            std::to_string(t.state.best_step) + ", kept in " + kBestCheckpoint + ")";
   progress.line(text);
   if (loss >= t.state.best_loss) return;
   try {

@@ -32,7 +32,7 @@ Model initial_model(const TrainOptions& options, const Config& config) {
 Diagnostics::Diagnostics(const TrainOptions& options, const Dataset& data, const Model& model,
                          const Activations& activations, int64_t last_step)
     : PassStatistics(model), options_(options), activations_(activations) {
-  const std::string path = options.out + "/diagnostics.csv";
+  const std::string path = options.out + "/" + kDiagnostics;
   if (options.diagnostics > 0 || std::filesystem::exists(path))
     file_ = std::make_unique<GrowingFile>(
         path, readable_rows(path, csv_up_to(path, {"step", "layer", "part", "what", "value"}, last_step,

@@ -24,8 +24,8 @@ namespace {
 constexpr const char *kSamples = "samples.txt", *kOutcome = "outcome.json", *kLog = "log.txt";
 
 // The files that `train` writes.
-constexpr const char* kFiles[] = {kLastCheckpoint, kBestCheckpoint, "metrics.csv", "diagnostics.csv", "config.toml",
-                                  kSamples, kOutcome, kHistory};
+constexpr const char* kFiles[] = {kLastCheckpoint, kBestCheckpoint, kMetrics, kDiagnostics, kRunConfig,
+                                  kSamples,        kOutcome,        kHistory};
 
 // Returns the existing files of a run.
 std::vector<std::string> files_of_run(const std::string& directory) {

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "data/files/files.hpp"
+#include "data/files/paths.hpp"
 
 // The files with the newest state, and with the weights of the lowest validation loss so far.
 inline constexpr const char* kLastCheckpoint = "checkpoint.safetensors";
 inline constexpr const char* kBestCheckpoint = "best.safetensors";
+inline constexpr const char *kMetrics = "metrics.csv", *kDiagnostics = "diagnostics.csv";
 
 // Returns the path of the newest state in a directory, whether it exists or not.
 std::string last_checkpoint(const std::string& directory);

@@ -10,6 +10,7 @@
 
 #include "data/files/json.hpp"
 #include "data/strings/format.hpp"
+#include "directory.hpp"
 
 std::string csv_number(double x) { return std::isnan(x) ? "" : format("%.9g", x); }
 
@@ -132,7 +133,7 @@ MetricsRow row_of_step(const std::string& path, int64_t step) {
 }
 
 Metrics::Metrics(const std::string& directory, int64_t last_step, const std::string& unwritten)
-    : path_(directory + "/metrics.csv"),
+    : path_(directory + "/" + kMetrics),
       file_(path_, readable_rows(path_, csv_up_to(path_, all_columns(), last_step, {}, true))) {
   last_ = last_row(read_file(path_));
   const std::vector<std::string> fields = csv_fields(unwritten);

@@ -64,12 +64,12 @@ Powers powers_of(size_t n, Load x) {
 
 template <class Load>
 Powers central_powers_of(size_t n, float mean, Load x) {
-  const double centre = static_cast<double>(mean);
+  const double center = static_cast<double>(mean);
   return sum_chunks<Powers>(n, [&](size_t begin, size_t end) {
     Half second = {}, fourth = {};
     sweep(static_cast<int>(end - begin), [&](int i, int lanes) {
       const Halves h = simd::widen(x(begin + i, lanes, mean));
-      for (const Half d : {h.low - centre, h.high - centre}) {
+      for (const Half d : {h.low - center, h.high - center}) {
         second += d * d;
         fourth += d * d * d * d;
       }

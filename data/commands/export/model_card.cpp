@@ -79,9 +79,9 @@ std::string base_of(std::string path) try {
 
 // Adds what the files of its run say.
 void read_run(Record& r, const std::string& run) {
-  const std::string config = run + "/config.toml";
+  const std::string config = run + "/" + kRunConfig;
   if (fs::exists(config)) r.given = from_toml(read_file(config), config);
-  r.row = row_of_step(run + "/metrics.csv", r.header.step);
+  r.row = row_of_step(run + "/" + kMetrics, r.header.step);
   r.history = read_history(run);
   const auto outcome = read_outcome(run);
   if (!outcome) return;

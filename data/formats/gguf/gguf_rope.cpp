@@ -252,7 +252,7 @@ std::string factors_in(const Config& c, const json& keys, const char* name) {
   std::string text;
   for (const json& number : numbers) {
     if (!(number_value(name, number) > 0)) refuse_key(name, "has a number that is not positive");
-    text += (text.empty() ? "" : ",") + number.dump();
+    text += (text.empty() ? "" : ",") + to_text(number);
   }
   return text;
 }

@@ -1,7 +1,6 @@
 #include "class_fields.hpp"
 
 #include <cmath>
-#include <optional>
 
 #include "class_modules.hpp"
 #include "data/files/json.hpp"

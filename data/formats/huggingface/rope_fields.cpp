@@ -71,7 +71,7 @@ std::string factors_of(const json& values, const char* key) {
   std::string text;
   for (const json& factor : list) {
     number_value(key, factor);
-    text += (text.empty() ? "" : ",") + factor.dump();
+    text += (text.empty() ? "" : ",") + to_text(factor);
   }
   return text;
 }

@@ -49,7 +49,7 @@ const json& require_field(const json& object, FieldNames names) {
 }
 
 // Returns a text without its quotes, or a number.
-std::string word_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string word_of(const json& value) { return value.is_string() ? value.get<std::string>() : to_text(value); }
 
 std::string text_of(const json& value, const char* what) {
   if (!value.is_string()) refuse(std::string(what) + " is not a text");

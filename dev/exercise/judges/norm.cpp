@@ -205,8 +205,8 @@ Doubles dx_of(const Formula& f, const Doubles& dy, const Doubles& x, const Saved
   double mean = 0, dot = 0;
   for (size_t n = 0; n < N; ++n) {
     if (!f.kept) mean = dot = 0;
-    const double r = saved.rstd[n], centre = f.centered ? saved.mean[n] : 0;
-    const auto xhat = [&](size_t c) { return (x[n * C + c] - centre) * std::pow(r, f.inside); };
+    const double r = saved.rstd[n], center = f.centered ? saved.mean[n] : 0;
+    const auto xhat = [&](size_t c) { return (x[n * C + c] - center) * std::pow(r, f.inside); };
     const auto d = [&](size_t c, bool gain) { return dy[n * C + c] * (gain ? p.gain_at(c) : 1); };
     for (size_t c = 0; c < C; ++c) mean += d(c, f.gain_in_mean) / C, dot += d(c, f.gain_in_dot) * xhat(c) / C;
     for (size_t c = 0; c < C; ++c)
