@@ -127,6 +127,9 @@ TEST_CASE("Holm's correction multiplies the smallest p by their number, the next
   CHECK(near(corrected[3], .06));
   CHECK(near(corrected[4], .02));
   CHECK(holm({.6, .9}) == std::vector<double>{1, 1});
+  const auto planned = holm({.01, kNone, .04}, 3);  // one of three comparisons has no result
+  CHECK(near(planned[0], .03));
+  CHECK(near(planned[2], .08));
 }
 
 TEST_CASE("a spike is a loss six deviations above those before it", "[compare]") {

@@ -129,7 +129,7 @@ TEST_CASE("padded rows hold one document, then what does not count", "[documents
   REQUIRE(data.rows.size() == 3);
   const int E = data.around.first;
   const RowBatch rows = fill_rows(data, data.rows, 0, 4, 6);
-  CHECK(rows.begins.empty());
+  CHECK(std::vector<int>(rows.begins.begin(), rows.begins.begin() + 6) == std::vector<int>{0, 0, 0, 0, 4, 4});
   CHECK(std::vector<int>(rows.tokens.begin(), rows.tokens.begin() + 6) == std::vector<int>{E, 'a', 'b', 'c', E, 'a'});
   CHECK(std::vector<int>(rows.targets.begin(), rows.targets.begin() + 6) ==
         std::vector<int>{'a', 'b', 'c', E, kIgnore, kIgnore});
@@ -396,6 +396,29 @@ TEST_CASE("tokenize writes documents, and the mask of prompts next to them", "[d
   CHECK(contains(f.run("train tokens --context 64 --dry-run").err, "train_000000.mask has 1 bytes, and "));
   REQUIRE(f.run("tokenize q.jsonl --tokenizer bpe:300 --loss all --out tokens --force").status == 0);
   CHECK_FALSE(f.has("tokens/train_000000.mask"));
+}
+
+TEST_CASE("tokenize reads a file once, and notes files of equal text", "[documents]") {
+  const Folder f;
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += std::to_string(i) + "\n";
+  f.write("d/a.txt", text);
+  f.write("d/b.txt", text + "300\n");
+  const auto tokenized = [&](const std::string& words) {
+    const Outcome o = f.run("tokenize " + words + " --tokenizer bpe:300 --out tokens --force");
+    INFO(o.err);
+    REQUIRE(o.status == 0);
+    return o;
+  };
+  const Outcome once = tokenized("d");
+  CHECK_FALSE(contains(once.err, "NOTE"));
+  const std::string words = f.read("tokens/train_000000.bin");
+  for (const std::string again : {"d d/a.txt", "d d d/../d/b.txt"}) {
+    CHECK(contains(tokenized(again).err, "NOTE: named twice, and read once: d/"));
+    CHECK(f.read("tokens/train_000000.bin") == words);
+  }
+  f.write("copy.txt", text);
+  CHECK(contains(tokenized("d copy.txt").err, "NOTE: the same text as another file: copy.txt; validation may be of "));
 }
 
 TEST_CASE("JSON lines are known by their name or by two objects, and logs in a folder are learned as they are",

@@ -95,20 +95,25 @@ TEST_CASE("the loss of a sentence is the sum over its tokens, as the textbook ha
   f.write("p.jsonl", kPairs);
   const Tokenizer tokenizer = Tokenizer::bytes().with_special({kEndOfText});
   const int end = tokenizer.special(kEndOfText);
-  Model model(small_config(tokenizer.vocabulary()), false);
-  randomize(model);
   const std::vector<Question> pairs = read_pairs(f.path("p.jsonl"), {tokenizer, end});
   REQUIRE(pairs.size() == 3);
   const std::vector<std::string> sentences = {"a b", "b a b c d", "d c b a", "d", "abc", "abd"};
-  std::vector<double> want;
-  for (const std::string& sentence : sentences) {
-    std::vector<int> tokens = {end};
-    tokens.insert(tokens.end(), sentence.begin(), sentence.end());
-    want.push_back(textbook_loss(model, tokens, 1));
-  }
-  for (const int B : {1, 2, 8}) {
-    const Activations activations = allocate_activations(model.config, B, longest_of(pairs), false);
-    check_losses("losses of sentences", losses_of(model, activations, pairs, B), want);
+  Config stretched = small_config(tokenizer.vocabulary());  // a sentence's length decides by which factors
+  stretched.position = Position::rope, stretched.rope_scaling = RopeScaling::longrope, stretched.rope_original = 4;
+  stretched.rope_short = "1,1.5", stretched.rope_long = "2,3";
+  for (const Config& config : {small_config(tokenizer.vocabulary()), resolve(stretched)}) {
+    Model model(config, false);
+    randomize(model);
+    std::vector<double> want;
+    for (const std::string& sentence : sentences) {
+      std::vector<int> tokens = {end};
+      tokens.insert(tokens.end(), sentence.begin(), sentence.end());
+      want.push_back(textbook_loss(model, tokens, 1));
+    }
+    for (const int B : {1, 2, 8}) {
+      const Activations activations = allocate_activations(model.config, B, longest_of(pairs), false);
+      check_losses("losses of sentences", losses_of(model, activations, pairs, B), want);
+    }
   }
   CHECK(pairs[0].category == "one");
   CHECK(pairs[1].place.ends_with("p.jsonl, line 3"));

@@ -153,8 +153,9 @@ TEST_CASE("a file in --data and in --val-data is for validation alone", "[text][
     CHECK(contains(o.out, "data     set/a.txt: 630 bytes, 330 tokens to train on, 300 to validate"));
     CHECK(contains(o.out, "NOTE     left out what is in --val-data: set/valid.txt\n"));
   }
-  check_refused(f, kDry + "set/a.txt --val-data set/a.txt", "no text in set/a.txt (left out what is in --val-data");
-  check_refused(f, kDry + "set --val-data set", "no text in set (left out what is in --val-data");
+  const std::string nothing = "nothing is left to train on: left out what is in --val-data: set/a.txt";
+  check_refused(f, kDry + "set/a.txt --val-data set/a.txt", nothing);
+  check_refused(f, kDry + "set --val-data set", nothing);
 }
 
 TEST_CASE("files of other programs are named with the command that helps", "[text]") {

@@ -115,6 +115,14 @@ TEST_CASE("corpus writes the town and its questions, and a model's answers are c
     check_refused(f, "corpus --check t.txt --" + name + " u.txt",
                   "--check reads stories and writes no file: leave out --" + name);
 
+  const Outcome checked = f.run("corpus --check t.txt --grammar town");
+  CHECK(contains(checked.out, " stories follow the grammar (100.0 %)"));
+  CHECK_FALSE(contains(checked.err, "NOTE"));
+  CHECK(contains(f.run("corpus --check t.txt").err, "for the text of a town, name --grammar town and its --seed"));
+  const Outcome other = f.run("corpus --check t.txt --grammar town --seed 2");
+  CHECK(contains(other.out, "(0.0 %)"));
+  CHECK(contains(other.err, "a town depends on its --seed"));
+
   // A conversation of one question, and one of two.
   const std::string asked = f.read("q.jsonl");
   std::istringstream in(asked);

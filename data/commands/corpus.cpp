@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -98,9 +99,10 @@ void check_and_report(const CorpusOptions& options) {
   const std::string known = options.known.empty() ? "" : read_file(options.known, kMost);
   const bool pairs = !options.pairs_of.empty();
   const CheckWords& words = pairs ? kPairWords : kStoryWords;
+  const std::optional<Grammar> town = is_town(options) ? std::optional(town_grammar(options.seed)) : std::nullopt;
   const StoryCheck c =
       pairs ? explained(name + ", ", [&] { return check_pairs(text, known, pair_grammar(options.pairs_of)); })
-            : check_stories(text, known);
+            : check_stories(text, known, town ? &*town : nullptr);
   if (c.lines == 0)
     throw std::runtime_error(name + " has no " + words.lines + " to check: give one " + words.line + " per line");
   std::printf("%s: %zu of %zu %s %s (%.1f %%); %zu are different", name.c_str(), c.stories, c.lines, words.lines,
@@ -112,6 +114,9 @@ void check_and_report(const CorpusOptions& options) {
   if (c.first_wrong > 0)
     std::printf("line %zu goes wrong after \"%s\", at \"%s\"\n", c.first_wrong, one_line(c.readable).c_str(),
                 one_line(c.wrong.substr(0, kMostShown)).c_str());
+  if (c.stories == 0 && !pairs)
+    std::fprintf(stderr, "NOTE: %s\n", town ? "a town depends on its --seed: name the one that wrote the text"
+                                            : "for the text of a town, name --grammar town and its --seed");
 }
 
 // Throws if the options name a file to write next to one to check.

@@ -144,9 +144,18 @@ struct Tokenized {
   bool whole_files = false;  // each document is a file
 };
 
-Tokenized tokenized(const TokenizeOptions& o, const Tokenizer& tokenizer, Text& text) {
+// Reads a path of --data without the files of `earlier` paths. Without a file if they are all.
+Text text_of(TokenizeOptions o, const Tokenizer& tokenizer, const std::string& path,
+             const std::vector<std::string>& earlier) {
+  o.usual_chat = &usual_chat_template(&tokenizer);
+  Text text = read_text({path}, o, earlier);
+  if (!text.held_out.empty()) text.notes.push_back(note_of_repeated(text.held_out));
   if (o.documents != o.separator) note_special_tokens(text, tokenizer);
   for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  return text;
+}
+
+Tokenized tokenized(const TokenizeOptions& o, const Tokenizer& tokenizer, const Text& text) {
   Tokenized t;
   t.data.tokenizer = tokenizer;
   t.data.around = around_documents(o, tokenizer);
@@ -169,9 +178,8 @@ Tokenized tokenized(const TokenizeOptions& o, const Tokenizer& tokenizer, Text& 
   return t;
 }
 
-Tokenized tokenized(TokenizeOptions o, const Tokenizer& tokenizer, const std::string& path) {
-  o.usual_chat = &usual_chat_template(&tokenizer);
-  Text text = read_text({path}, o);
+// The same. An error says where in the text it is.
+Tokenized tokenized_at(const TokenizeOptions& o, const Tokenizer& tokenizer, const Text& text) {
   try {
     return tokenized(o, tokenizer, text);
   } catch (const NoToken& error) {
@@ -219,8 +227,14 @@ void run_tokenize(const TokenizeOptions& o) {
   Shards val(o.out + "/val", static_cast<size_t>(o.shard_tokens), wide);
   const Stopwatch clock;
   size_t bytes = 0, documents = 0;
+  std::vector<std::string> earlier;
+  Copies copies;
   for (const std::string& path : o.data) {
-    const Tokenized text = tokenized(o, tokenizer, path);
+    const Text source = text_of(o, tokenizer, path, earlier);
+    earlier.push_back(path);
+    if (source.files.empty()) continue;
+    copies.add(source);
+    const Tokenized text = tokenized_at(o, tokenizer, source);
     const bool shared = around.first >= 0 && around.first == around.last;  // with the text before
     const size_t split = validation_of(text, o.val_fraction), all = text.data.tokens.size();
     const bool ends = shared && !text.whole_files && split < all;  // the token there ends the last document, too
@@ -229,6 +243,7 @@ void run_tokenize(const TokenizeOptions& o) {
     bytes += text.data.bytes;
     documents += text.documents.size();
   }
+  if (const std::string note = copies.note(); !note.empty()) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
   train.finish();
   val.finish();
   write_tokenizer(o, tokenizer, own_file);

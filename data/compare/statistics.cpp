@@ -51,15 +51,16 @@ double p_of_inequality(const Estimate& e, double margin) {
   return (1 - t_within((margin - std::abs(e.mean)) / (e.sd / std::sqrt(e.n)), e.n - 1)) / 2;
 }
 
-std::vector<double> holm(const std::vector<double>& p) {
+std::vector<double> holm(const std::vector<double>& p, size_t comparisons) {
   std::vector<size_t> order;
   for (size_t i = 0; i < p.size(); ++i)
     if (!std::isnan(p[i])) order.push_back(i);
   std::sort(order.begin(), order.end(), [&](size_t i, size_t j) { return p[i] < p[j]; });
+  comparisons = std::max(comparisons, order.size());
   std::vector<double> corrected(p.size(), kNone);
   double highest = 0;
   for (size_t rank = 0; rank < order.size(); ++rank) {
-    highest = std::max(highest, p[order[rank]] * static_cast<double>(order.size() - rank));
+    highest = std::max(highest, p[order[rank]] * static_cast<double>(comparisons - rank));
     corrected[order[rank]] = std::min(1., highest);
   }
   return corrected;

@@ -84,11 +84,13 @@ std::string verdict_of(const CellSummary& s, bool differs, double p_unequal, dou
 // Sets the verdicts of all cells, each alone and corrected for the number of cells.
 void judge(Comparison& c) {
   std::vector<double> differ, unequal;
-  for (const CellSummary& s : c.cells) {
-    differ.push_back(s.p);
-    unequal.push_back(s.p_unequal);
+  size_t comparisons = 0;  // with a cell that lost a run, too
+  for (size_t cell = 0; cell < c.cells.size(); ++cell) {
+    differ.push_back(c.cells[cell].p);
+    unequal.push_back(c.cells[cell].p_unequal);
+    comparisons += c.baseline_of(cell) != cell;
   }
-  const std::vector<double> differ_holm = holm(differ), unequal_holm = holm(unequal);
+  const std::vector<double> differ_holm = holm(differ, comparisons), unequal_holm = holm(unequal, comparisons);
   const double margin = c.options().margin;
   for (size_t cell = 0; cell < c.cells.size(); ++cell) {
     CellSummary& s = c.cells[cell];

@@ -115,16 +115,23 @@ story:
 
 namespace {
 
-// What the grammar that can produce most of a story (without its newline) makes of it.
+// What a grammar makes of a story without its newline.
+LineReading read_story(std::string_view story, const Grammar& grammar) {
+  size_t readable = 0;
+  const std::vector<double> derivations = grammar.read("story", story, &readable);
+  if (!derivations.empty()) return {.nats = derivations.front()};
+  return {.readable = std::string(story.substr(0, readable)), .wrong = std::string(story.substr(readable))};
+}
+
+// What the grammar of stories or tales that can produce most of it makes of it.
 LineReading read_story(std::string_view story) {
-  size_t most = 0;
+  LineReading best;
   for (const NamedGrammar& row : kStoryGrammars) {
-    size_t readable = 0;
-    const std::vector<double> derivations = story_grammar(row.name).read("story", story, &readable);
-    if (!derivations.empty()) return {.nats = derivations.front()};
-    most = std::max(most, readable);
+    LineReading reading = read_story(story, story_grammar(row.name));
+    if (reading.nats) return reading;
+    if (reading.readable.size() >= best.readable.size()) best = std::move(reading);
   }
-  return {.readable = std::string(story.substr(0, most)), .wrong = std::string(story.substr(most))};
+  return best;
 }
 
 }  // namespace
@@ -172,8 +179,9 @@ CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
   }
 }
 
-StoryCheck check_stories(std::string_view text, std::string_view known) {
-  return check_lines(text, known, [](std::string_view line) { return std::string(line); }, read_story);
+StoryCheck check_stories(std::string_view text, std::string_view known, const Grammar* grammar) {
+  return check_lines(text, known, [](std::string_view line) { return std::string(line); },
+                     [&](std::string_view line) { return grammar ? read_story(line, *grammar) : read_story(line); });
 }
 
 StoryCheck check_lines(std::string_view text, std::string_view known,

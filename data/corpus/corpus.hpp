@@ -50,7 +50,7 @@ struct CorpusSummary {
 CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
                            const std::function<void(const Story&)>& use);
 
-// Counts how many lines of a text a grammar can produce.
+// Counts how many lines of a text a grammar can produce; without one, those of stories and of tales.
 struct StoryCheck {
   size_t lines = 0, stories = 0;   // nonempty lines; lines that a grammar can produce
   size_t distinct = 0, known = 0;  // distinct lines; lines that `known` contains, too
@@ -58,7 +58,7 @@ struct StoryCheck {
   size_t first_wrong = 0;          // the first line that is not a story, counted from 1; 0 if all are
   std::string readable, wrong;     // that line's longest prefix that a grammar can produce, and its rest
 };
-StoryCheck check_stories(std::string_view text, std::string_view known);
+StoryCheck check_stories(std::string_view text, std::string_view known, const Grammar* grammar = nullptr);
 
 // What a grammar makes of a line.
 struct LineReading {

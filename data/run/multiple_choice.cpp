@@ -20,13 +20,17 @@ namespace {
 std::vector<double> batch_losses(const Model& model, const Activations& a, std::span<const Choice* const> rows) {
   size_t T = 0;  // the last token is only a target
   for (const Choice* row : rows) T = std::max(T, row->tokens.size() - 1);
-  std::vector<int> tokens(rows.size() * T), targets(rows.size() * T, kIgnore);
+  std::vector<int> tokens(rows.size() * T), targets(rows.size() * T, kIgnore), begins;
+  // What fills up a row has to be an example of its own where the length of one decides how RoPE is stretched.
+  if (model.config.rope_scaling == RopeScaling::longrope) begins.resize(tokens.size());
   for (size_t b = 0; b < rows.size(); ++b) {
     const auto& [all, from, length] = *rows[b];
     std::copy(all.begin(), all.end() - 1, tokens.begin() + static_cast<std::ptrdiff_t>(b * T));
     for (size_t t = from; t < all.size(); ++t) targets[b * T + t - 1] = all[t];
+    for (size_t t = all.size() - 1; t < T && !begins.empty(); ++t) begins[b * T + t] = static_cast<int>(all.size() - 1);
   }
-  model_loss(model, a, {tokens.data(), targets.data(), static_cast<int>(rows.size()), static_cast<int>(T)});
+  model_loss(model, a, {tokens.data(), targets.data(), static_cast<int>(rows.size()), static_cast<int>(T),
+                        begins.empty() ? nullptr : begins.data()});
   std::vector<double> sums(rows.size());
   for (size_t n = 0; n < tokens.size(); ++n)
     if (targets[n] != kIgnore) sums[n / T] += static_cast<double>(a.losses[n]);

@@ -315,10 +315,12 @@ void put_row(RowBatch& rows, int b, const Dataset& data, std::span<const TokenWi
   if (data.has_sources) put_filler(rows.encoder.tokens, rows.encoder.begins, b, rows.T, source_at, last.source);
 }
 
-// With masking, a query sees what comes after it, so even a filler has to be an example of its own.
+// With masking, a query sees what comes after it, so even a filler has to be an example of its own. So it has if a row
+// is one document, whose length may decide how RoPE is stretched.
 RowBatch empty_rows(const Dataset& data, int B, int T) {
-  const size_t n = static_cast<size_t>(B) * T, packed = data.packing == Packing::documents || data.masking.on() ? n : 0;
-  RowBatch rows{B, T, std::vector<int>(n), std::vector<int>(n, kIgnore), std::vector<int>(packed)};
+  const size_t n = static_cast<size_t>(B) * T;
+  const bool one_example = data.packing == Packing::stream && !data.masking.on();
+  RowBatch rows{B, T, std::vector<int>(n), std::vector<int>(n, kIgnore), std::vector<int>(one_example ? 0 : n)};
   if (data.has_sources)
     rows.encoder = {T, std::vector<int>(n), std::vector<int>(n), std::vector<int>(n), std::vector<int>(n, T)};
   return rows;

@@ -306,7 +306,10 @@ Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int c
   TextSource validation = open_validation(options, source, raw);
   require_same_chat(options, validation.text);
   const bool separate = !validation.empty(), validates = separate || options.val_fraction > 0;
-  note_copies(source.text, validation.text);
+  Copies copies;
+  copies.add(source.text);
+  copies.add(validation.text);
+  if (const std::string note = copies.note(); !note.empty()) source.text.notes.push_back(note);
   Dataset data;
   data.name = source.name();
   data.has_sources = source.pairs;

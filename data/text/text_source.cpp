@@ -35,9 +35,15 @@ std::vector<double> nats_of(const Text& text, const JsonFields& fields) {
   return translates(fields) ? read_nats(file.name, read_file(file.name)) : std::vector<double>();
 }
 
+void note_held_out(Text& text, const Names& files, bool nothing_left) {
+  if (nothing_left) throw std::runtime_error("nothing is left to train on: " + note_of_held_out(files));
+  if (!files.empty()) text.notes.push_back(note_of_held_out(files));
+}
+
 TextSource read_source(const Names& paths, const TextFiles& filter, const Names& held_out) {
   TextSource source;
   source.text = read_text(paths, filter, held_out);
+  note_held_out(source.text, source.text.held_out, source.text.files.empty());
   source.pairs = filter.reads_pairs;
   source.nats = nats_of(source.text, filter);
   return source;
@@ -71,8 +77,7 @@ TextSource open_source(const Names& paths, const TextFiles& filter, bool raw, co
   if (const std::string note = note_of_texts_beside(paths, filter, find_all_tokens(paths, raw)); !note.empty())
     source.text.notes.push_back(note);
   const Names held = remove_held_out(source.token_files, find_token_files(held_out, raw));
-  if (!held.empty()) source.text.notes.push_back(note_of_held_out(held));
-  if (source.token_files.empty()) throw std::runtime_error("nothing is left to train on: " + note_of_held_out(held));
+  note_held_out(source.text, held, source.token_files.empty());
   return source;
 }
 

@@ -275,7 +275,7 @@ def summary_of(run, name, metrics):
     val = metrics.val_loss.dropna()
     full = positive(outcome, "val_loss_full")
     if full != full and "val_loss_full" in metrics:
-        full = last_of(metrics.val_loss_full)
+        full = metrics.val_loss_full.iloc[-1]  # an earlier one is of a run that was resumed since
     return {"cell": name, "stage": "final", "seed": "", "state": state, "stopped_at": stopped_at,
             "first_tensor": str(outcome.get("tensor", "")), "initial_loss": metrics.train_loss.iloc[0],
             "final_val": full if full == full else last_of(val), "best_val": val.min(),

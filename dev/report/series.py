@@ -172,8 +172,7 @@ def across_seeds(runs):
 
 def full_loss(run):
     """The loss on the whole validation split at the end of a run; NaN if it was not measured."""
-    measured = run.val_loss_full.dropna() if "val_loss_full" in run else []
-    return measured.iloc[-1] if len(measured) else float("nan")
+    return run.val_loss_full.iloc[-1] if "val_loss_full" in run and len(run) else float("nan")
 
 
 def curves_of(comparison, cell, scale):

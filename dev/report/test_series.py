@@ -253,3 +253,18 @@ class Single(Scratch):
         val = next(c for c in series.curves_of(comparison, cell, series.Scale(False)) if c.role == "val")
         self.assertEqual(val.full, 0.15)
         self.assertNotEqual(val.drawn().y.iloc[-1], 0.15)
+
+    def test_a_resumed_run_ends_with_its_own_loss(self):
+        directory = self.scratch / "resumed"
+        shutil.copytree(self.scratch / "0001-pre", directory)
+        (directory / "outcome.json").unlink()
+        rewrite(directory / "metrics.csv", lambda rows: [
+            {**row, "val_loss_full": "0.15" if row["step"] == "200" else "",
+             "val_loss": "0.7" if row["step"] == "400" else row["val_loss"]} for row in rows])
+        comparison = read.read_runs([directory])
+        cell, = series.cells_of(comparison)
+        said = words.run_headline(comparison, cell)
+        self.assertIn("validation loss 0.7000 nats", said[0])
+        self.assertRegex(said[1], r"Lowest on the way: \d\.\d{4} at step \d+\.")
+        val = next(c for c in series.curves_of(comparison, cell, series.Scale(False)) if c.role == "val")
+        self.assertTrue(np.isnan(val.full))

@@ -1,6 +1,7 @@
 """The text of the report: the headline, the recipe, the table."""
 
 import math
+import numbers
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -11,7 +12,7 @@ import series
 
 
 def known(x):
-    return isinstance(x, (int, float)) and math.isfinite(x)
+    return isinstance(x, numbers.Real) and math.isfinite(x)
 
 
 def number(x, digits=4):

@@ -301,16 +301,18 @@ std::string note_of_texts_beside(const Names& paths, const TextFiles& filter, co
   return texts.empty() ? "" : "only the tokens are read, not the texts next to them: " + one_line(list(texts));
 }
 
-void note_copies(Text& text, const Text& validation) {
-  std::set<std::string_view> seen;
-  Names copies;
-  const Text* const both[] = {&text, &validation};
-  for (const Text* one : both)
-    for (size_t i = 0; i < one->files.size(); ++i)
-      if (!one->bytes_of(i).empty() && !seen.insert(one->bytes_of(i)).second) copies.push_back(one->files[i].name);
-  if (copies.empty()) return;
-  text.notes.push_back("the same text as another file: " + one_line(list(copies)) +
-                       "; validation may be of text that the model trains on");
+void Copies::add(const Text& text) {
+  for (size_t i = 0; i < text.files.size(); ++i) {
+    const std::string_view bytes = text.bytes_of(i);
+    if (!bytes.empty() && !seen_.insert(hash_bytes(bytes.size(), bytes.data(), bytes.size())).second)
+      names_.push_back(text.files[i].name);
+  }
+}
+
+std::string Copies::note() const {
+  if (names_.empty()) return "";
+  return "the same text as another file: " + one_line(list(names_)) +
+         "; validation may be of text that the model trains on";
 }
 
 void note_special_tokens(Text& text, const Tokenizer& tokenizer) {
@@ -393,7 +395,7 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
   }
   set_chat(text, filter, of_all);
   text.has_answers = of_all.prompts || of_all.messages;
-  if (!held.empty()) text.notes.push_back(note_of_held_out(held));
+  text.held_out = held;
   if (!repeated.empty()) text.notes.push_back(note_of_repeated(repeated));
   if (!own.empty()) text.notes.push_back("left out the output of train_gpt: " + list(own));
   if (!skipped.empty())
@@ -412,6 +414,7 @@ Text read_text(const Names& paths, const TextFiles& filter, const Names& held_ou
                          shell_words({json_lists[0]}) + " | train_gpt train -");
   text.name = text.files.size() == 1 ? one_line(text.files[0].name) : count_files(text.files.size());
   for (std::string& note : text.notes) note = one_line(note);
+  if (text.files.empty() && !held.empty()) return text;
   if (text.files.empty())
     throw std::runtime_error("there is no text in " + list(paths) +
                              (text.notes.empty() ? "" : " (" + text.notes.back() + ")"));

@@ -1,7 +1,9 @@
 #pragma once
 // Reads files and folders of text into one string.
 
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,7 @@ struct Text {
   bool has_answers = false;        // prompts or conversations, whose answers alone are learned
   const ChatTemplate* chat = nullptr;  // of its conversations, if it has any
   std::vector<std::string> notes;  // shown to the user, one line each: what was skipped or changed
+  std::vector<std::string> held_out;  // files that were left out, because they are held out
 
   std::string_view bytes_of(size_t i) const;  // of file i
   std::string place(size_t at) const;  // "notes.txt, line 3, byte 7"
@@ -38,7 +41,7 @@ struct Text {
 // once. Leaves out byte order marks and files that are also in `held_out`, and turns CRLF into LF. Reads JSON lines as
 // json_lines.hpp says: files NAME.jsonl, and named files and standard input that begin with two JSON objects. With
 // filter.reads_pairs, reads every file as pairs.hpp says. Throws std::runtime_error, also for conversations next to
-// prompts without a template for both.
+// prompts without a template for both, and without any text, unless that is because all is held out.
 Text read_text(const std::vector<std::string>& paths, const TextFiles& filter,
                const std::vector<std::string>& held_out = {});
 
@@ -55,8 +58,16 @@ std::string note_of_repeated(const std::vector<std::string>& files);
 std::string note_of_texts_beside(const std::vector<std::string>& paths, const TextFiles& filter,
                                  const std::vector<std::string>& tokens);
 
-// Notes files of either text that repeat the bytes of an earlier file.
-void note_copies(Text& text, const Text& validation);
+// Files that repeat the bytes of an earlier file, of the same text or of another.
+class Copies {
+ public:
+  void add(const Text& text);
+  std::string note() const;  // "" if there are none
+
+ private:
+  std::set<uint64_t> seen_;  // hashes
+  std::vector<std::string> names_;
+};
 
 // Adds a note if names of the tokenizer's special tokens occur in the text.
 void note_special_tokens(Text& text, const Tokenizer& tokenizer);
