@@ -221,8 +221,8 @@ TEST_CASE("the tensors of a checkpoint are checked against its model and the rul
   const std::string first = R"("embedding.token.weight":{"dtype":"F32","shape":[42,16],"data_offsets":[0,2688]})";
   instead("[2688,3712]", "[2684,3708]", "overlaps another tensor");
   instead("[0,2688]", "[0,2684]", "do not fit its shape");
-  instead("[0,2688]", "[50112,52800]", "hole");
-  instead("[0,2688]", "[4611686018427387904,4611686018427390592]", "hole");
+  instead("[0,2688]", "[50112,52800]", "gap");
+  instead("[0,2688]", "[4611686018427387904,4611686018427390592]", "gap");
   instead("[0,2688]", "[18446744073709551612,2684]", "do not fit its shape");
   instead("[0,2688]", "[-1,2687]", "a negative number");
   instead("[42,16]", "[16,42]", "embedding.token.weight has another shape than in its model");
