@@ -148,7 +148,8 @@ void bench_tiny(Bench& bench) {
       tiny = resolve(tiny);
       Training training(tiny, B);
       const double seconds = bench.clock.alone([&] { training.step(); }).seconds();
-      bench.report.row({{"of", format("B%d T%d, %d channels", B, T, channels)}, {"us", 1e6 * seconds},
+      const std::string name = "B" + std::to_string(B) + " T" + std::to_string(T) + ", " + std::to_string(channels);
+      bench.report.row({{"of", name + " channels"}, {"us", 1e6 * seconds},
                         {"ns per position", 1e9 * seconds / (B * T)}});
     }
   use_threads(threads);
