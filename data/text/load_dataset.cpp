@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "append_source.hpp"
+#include "data/files/files.hpp"
 #include "data/files/mapped_file.hpp"
 #include "data/strings/format.hpp"
 #include "data/strings/utf8.hpp"
