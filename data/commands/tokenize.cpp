@@ -144,7 +144,7 @@ struct Tokenized {
   bool whole_files = false;  // each document is a file
 };
 
-// Reads a path of --data without the files of `earlier` paths. Without a file if they are all.
+// Reads a path of --data, without files that `earlier` paths had. The text has no file if none is new.
 Text text_of(TokenizeOptions o, const Tokenizer& tokenizer, const std::string& path,
              const std::vector<std::string>& earlier) {
   o.usual_chat = &usual_chat_template(&tokenizer);
@@ -178,7 +178,7 @@ Tokenized tokenized(const TokenizeOptions& o, const Tokenizer& tokenizer, const 
   return t;
 }
 
-// The same. An error says where in the text it is.
+// The same, with the place in the text in the error for a character without a token.
 Tokenized tokenized_at(const TokenizeOptions& o, const Tokenizer& tokenizer, const Text& text) {
   try {
     return tokenized(o, tokenizer, text);

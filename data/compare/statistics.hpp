@@ -26,7 +26,7 @@ double p_of_zero(const Estimate& e);
 double p_of_inequality(const Estimate& e, double margin);
 
 // Corrects p values for their number (Holm 1979): at a threshold of 0.05, at most one family of tests in twenty rejects
-// a true hypothesis. NaN, the test of a comparison without a result, stays NaN; `comparisons` counts these, too.
+// a true hypothesis. A comparison without a result has NaN and keeps it. `comparisons` is their number with those.
 std::vector<double> holm(const std::vector<double>& p, size_t comparisons = 0);
 
 // The median and the range. For an even number of values, the median is the mean of the middle two.

@@ -123,7 +123,7 @@ LineReading read_story(std::string_view story, const Grammar& grammar) {
   return {.readable = std::string(story.substr(0, readable)), .wrong = std::string(story.substr(readable))};
 }
 
-// What the grammar of stories or tales that can produce most of it makes of it.
+// The same for the grammars of stories and of tales: what the one makes of it that can produce more of it.
 LineReading read_story(std::string_view story) {
   LineReading best;
   for (const NamedGrammar& row : kStoryGrammars) {

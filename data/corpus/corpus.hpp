@@ -50,7 +50,7 @@ struct CorpusSummary {
 CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
                            const std::function<void(const Story&)>& use);
 
-// Counts how many lines of a text a grammar can produce; without one, those of stories and of tales.
+// Counts how many lines of a text `grammar` can produce; if it is null, the grammar of stories or that of tales.
 struct StoryCheck {
   size_t lines = 0, stories = 0;   // nonempty lines; lines that a grammar can produce
   size_t distinct = 0, known = 0;  // distinct lines; lines that `known` contains, too

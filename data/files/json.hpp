@@ -1,5 +1,5 @@
 #pragma once
-// Reads and writes JSON. Only json.cpp compiles nlohmann's parser and writer, which takes seconds.
+// Reads and writes JSON. nlohmann's parser and writer take seconds to compile, so other files call these functions.
 
 #include <cstdint>
 #include <functional>

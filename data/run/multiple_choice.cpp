@@ -21,7 +21,7 @@ std::vector<double> batch_losses(const Model& model, const Activations& a, std::
   size_t T = 0;  // the last token is only a target
   for (const Choice* row : rows) T = std::max(T, row->tokens.size() - 1);
   std::vector<int> tokens(rows.size() * T), targets(rows.size() * T, kIgnore), begins;
-  // What fills up a row has to be an example of its own where the length of one decides how RoPE is stretched.
+  // Under longrope, the length of an example decides how RoPE is stretched, so what fills up a row is its own example.
   if (model.config.rope_scaling == RopeScaling::longrope) begins.resize(tokens.size());
   for (size_t b = 0; b < rows.size(); ++b) {
     const auto& [all, from, length] = *rows[b];

@@ -315,8 +315,8 @@ void put_row(RowBatch& rows, int b, const Dataset& data, std::span<const TokenWi
   if (data.has_sources) put_filler(rows.encoder.tokens, rows.encoder.begins, b, rows.T, source_at, last.source);
 }
 
-// With masking, a query sees what comes after it, so even a filler has to be an example of its own. So it has if a row
-// is one document, whose length may decide how RoPE is stretched.
+// What fills up a row is an example of its own, for two reasons: with masking, a query sees what comes after it, and
+// the length of a document may decide how RoPE is stretched.
 RowBatch empty_rows(const Dataset& data, int B, int T) {
   const size_t n = static_cast<size_t>(B) * T;
   const bool one_example = data.packing == Packing::stream && !data.masking.on();

@@ -43,8 +43,8 @@ def ranking(entries, runs):
 
 
 def claims(entries, runs_of):
-    """The table of claims: each entry beside the one that it is a change of. A verdict has an asterisk if one of the
-    two has it."""
+    """The table of claims: each entry that changes another one, compared with that. A verdict has an asterisk if either
+    of them has one."""
     found = {text.name: results.verdicts(entries, runs, lambda entry: entry.against) for text, runs in runs_of.items()}
     rows = []
     for entry in sorted(entries, key=lambda entry: (entry.date, entry.name)):

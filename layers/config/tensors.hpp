@@ -56,7 +56,7 @@ enum class Role {
   streams,      // parameters that mix several residual streams
 };
 
-// What reports call a role. A role whose part is "" counts in the part of the role before it.
+// The name of a role in `info --json`, and its row in `info --cost`; a role with "" counts in the row above it.
 struct RoleRow {
   Role role;
   const char *name, *part;

@@ -322,7 +322,7 @@ void check_relative(const Config& c) {
                                            "{relative-buckets} tells apart: raise it");
 }
 
-// Puts the option and its value in the place of {placement=}.
+// Replaces {placement=} by the option and its value.
 std::string with_placement(std::string message, const Config& c) {
   constexpr std::string_view kPlace = "{placement=}";
   if (const size_t at = message.find(kPlace); at != message.npos)

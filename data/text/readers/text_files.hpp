@@ -41,7 +41,7 @@ struct Text {
 // once. Leaves out byte order marks and files that are also in `held_out`, and turns CRLF into LF. Reads JSON lines as
 // json_lines.hpp says: files NAME.jsonl, and named files and standard input that begin with two JSON objects. With
 // filter.reads_pairs, reads every file as pairs.hpp says. Throws std::runtime_error, also for conversations next to
-// prompts without a template for both, and without any text, unless that is because all is held out.
+// prompts without a template for both, and if there is no text, unless all of it is held out.
 Text read_text(const std::vector<std::string>& paths, const TextFiles& filter,
                const std::vector<std::string>& held_out = {});
 

@@ -12,7 +12,7 @@
 nlohmann::json to_json(const Tokenizer& tokenizer);
 Tokenizer tokenizer_from_json(const nlohmann::json& stored);
 
-// The tokenizer files that may be in the folder of a model, and next to token files; the first that is there counts.
+// Names of tokenizer files: in the folder of a model, and next to token files. Of several, the first one is read.
 // encoder.json and vocab.json come with merges, and tokenizer.model is SentencePiece's or tiktoken's.
 inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json",  "encoder.json",  "vocab.json",
                                                   "tokenizer.model", "spiece.model",  "tokenizer.bin",
