@@ -279,14 +279,15 @@ inline Power power_of_2(Vec x) {
 }
 
 // eˣ. NaN stays NaN; above 88.7 the result is +inf. 2ⁿ is written into the exponent bits in two halves, so that
-// subnormal results are right, too.
+// subnormal results are right, too. Below −104, as for keys that a query does not see, the result is 0, and no product
+// may become subnormal on the way: that takes Intel's processors over 100 cycles.
 inline Vec exp(Vec x) {
   const Power e = power_of_2(min(all(89.f), max(all(-104.f), x)));  // NaN passes
 #if defined(__AVX512F__)
-  return _mm512_maskz_scalef_ps(0xffff, e.rest, e.n);  // rest·2ⁿ
+  return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, all(-104.f), _CMP_NLT_UQ), e.rest, e.n);  // rest·2ⁿ
 #else
-  const VecI n = e.biased - 0x4b400000, half = n >> 1;
-  const VecI low = (half + 127) << 23, high = (n - half + 127) << 23;
+  const VecI n = e.biased - 0x4b400000, half = n >> 1, none = x < -104.f;
+  const VecI low = (half + 127) << 23, high = (n - half + 127) << 23 & ~none;
   return e.rest * (Vec)low * (Vec)high;
 #endif
 }
