@@ -11,6 +11,7 @@
 #include <fstream>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -124,17 +125,121 @@ Place place_of(const std::string& directory) {
 // Estimate the remaining time from the last minutes. In half a minute a run may only train, or only validate.
 constexpr double kMemory = 300, kNap = .02;  // seconds
 
-struct Running {
-  size_t job;
-  pid_t process;
-};
+// Jobs that wait, and processes that run.
+class Pool {
+ public:
+  using Ended = std::function<void(size_t, int, Progress&)>;
 
-// The processes of running jobs. The destructor kills the remaining ones after an exception.
-struct RunningJobs : std::vector<Running> {
-  ~RunningJobs() {
-    for (const Running& r : *this) kill(r.process, SIGKILL);
-    for (const Running& r : *this) waitpid(r.process, nullptr, 0);
+  Pool(const std::string& program, const std::vector<Job>& jobs, size_t at_once, int64_t before, int64_t after,
+       const Ended& ended)
+      : program_(program), jobs_(jobs), at_once_(at_once), ended_(ended), waiting_(jobs.size()), done_(before),
+        total_(std::accumulate(jobs.begin(), jobs.end(), before + after,
+                               [](int64_t sum, const Job& job) { return sum + job.steps; })),
+        progress_(Pace(before, kMemory), total_) {
+    std::iota(waiting_.begin(), waiting_.end(), size_t{0});
+    std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD were ignored, waitpid() would return no status
   }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() {  // after an exception some may still run
+    for (const Running& r : running_) kill(r.process, SIGKILL);
+    for (const Running& r : running_) waitpid(r.process, nullptr, 0);
+  }
+
+  void run() {
+    while (!running_.empty() || (!waiting_.empty() && !interrupted())) {
+      start_some();
+      if (interrupted()) pass_on_stop();
+      nap();
+      collect_ended();
+      running_.empty() ? show_waiting() : show_running();
+    }
+  }
+
+ private:
+  struct Running {
+    size_t job;
+    pid_t process;
+  };
+
+  void start_some() {
+    if (clock_.seconds() < again_) return;
+    for (size_t i = 0; i < waiting_.size() && running_.size() < at_once_ && !interrupted();) {
+      const size_t job = waiting_[i];
+      const int log = claim_log(jobs_[job]);
+      if (log < 0) {
+        ++i;
+        continue;
+      }
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (is_trained(jobs_[job].directory)) {  // by another process after the jobs were planned
+        close(log);
+        done_ += jobs_[job].steps;
+        ended_(job, 0, progress_);
+      } else {
+        progress_.pace().skip(place_of(jobs_[job].directory).step);
+        running_.push_back({job, start(program_, jobs_[job], log)});
+      }
+    }
+    if (running_.size() < at_once_) again_ = clock_.seconds() + 1;
+  }
+
+  void pass_on_stop() {
+    if (!std::exchange(stopped_, true))
+      for (const Running& r : running_) kill(r.process, SIGINT);
+  }
+
+  void nap() {
+    const Stopwatch clock;
+    std::this_thread::sleep_for(std::chrono::duration<double>(kNap));
+    if (const double longer = clock.seconds() - kNap; longer > 1) progress_.pace().pause(longer);  // stopped, or asleep
+  }
+
+  void collect_ended() {
+    for (size_t i = 0; i < running_.size();) {
+      int status = 0;
+      if (waitpid(running_[i].process, &status, WNOHANG) == 0) {
+        ++i;
+        continue;
+      }
+      const size_t job = running_[i].job;
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+      done_ += jobs_[job].steps;
+      if (!stopped_) ended_(job, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), progress_);
+    }
+  }
+
+  void show_waiting() {
+    if (waiting_.empty()) return;
+    progress_.update(std::min(done_, total_ - 1), [&] {
+      return "other processes train " + counted(double(waiting_.size()), "run");
+    });
+  }
+
+  void show_running() {
+    int64_t steps = 0;
+    for (const Running& r : running_) steps += place_of(jobs_[r.job].directory).step;
+    const Job& shown = jobs_[running_[0].job];
+    const Place place = place_of(shown.directory);
+    // Stay below the total, because a job is still running.
+    progress_.update(std::min(done_ + steps, total_ - 1), [&] {
+      if (place.step == 0) return shown.label;
+      return format("loss %.4f at ", place.loss) + std::to_string(place.step) + "  " + shown.label;
+    });
+  }
+
+  const std::string& program_;
+  const std::vector<Job>& jobs_;
+  const size_t at_once_;
+  const Ended& ended_;
+  std::vector<size_t> waiting_;
+  std::vector<Running> running_;
+  int64_t done_;  // steps
+  const int64_t total_;
+  Progress progress_;
+  Stopwatch clock_;
+  double again_ = 0;  // when to try runs of other processes again
+  bool stopped_ = false;
 };
 
 }  // namespace
@@ -146,73 +251,6 @@ bool is_trained(const std::string& run_directory) {
 
 bool run_jobs(const std::string& program, const std::vector<Job>& jobs, int at_once, int64_t before, int64_t after,
               const std::function<void(size_t, int, Progress&)>& ended) {
-  int64_t total = before + after, done = before;
-  for (const Job& job : jobs) total += job.steps;
-  Progress progress(Pace(before, kMemory), total);
-  RunningJobs running;
-  std::vector<size_t> waiting(jobs.size());
-  std::iota(waiting.begin(), waiting.end(), size_t{0});
-  Stopwatch clock;
-  double again = 0;  // when to try runs of other processes again
-  const auto start_some = [&] {
-    if (clock.seconds() < again) return;
-    for (size_t i = 0; i < waiting.size() && running.size() < size_t(at_once) && !interrupted();) {
-      const size_t job = waiting[i];
-      const int log = claim_log(jobs[job]);
-      if (log < 0) {
-        ++i;
-        continue;
-      }
-      waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
-      if (is_trained(jobs[job].directory)) {  // by another process after the jobs were planned
-        close(log);
-        done += jobs[job].steps;
-        ended(job, 0, progress);
-      } else {
-        progress.pace().skip(place_of(jobs[job].directory).step);
-        running.push_back({job, start(program, jobs[job], log)});
-      }
-    }
-    if (running.size() < size_t(at_once)) again = clock.seconds() + 1;
-  };
-  bool passed_on = false;
-  std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD were ignored, waitpid() would return no status
-  while (!running.empty() || (!waiting.empty() && !interrupted())) {
-    start_some();
-    if (interrupted() && !passed_on) {
-      for (const Running& r : running) kill(r.process, SIGINT);
-      passed_on = true;
-    }
-    const Stopwatch nap;
-    std::this_thread::sleep_for(std::chrono::duration<double>(kNap));
-    if (const double longer = nap.seconds() - kNap; longer > 1) progress.pace().pause(longer);  // stopped, or asleep
-    for (size_t i = 0; i < running.size();) {
-      int status = 0;
-      if (waitpid(running[i].process, &status, WNOHANG) == 0) {
-        ++i;
-        continue;
-      }
-      const size_t job = running[i].job;
-      running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
-      done += jobs[job].steps;
-      if (!passed_on) ended(job, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), progress);
-    }
-    if (running.empty()) {
-      if (!waiting.empty())
-        progress.update(std::min(done, total - 1), [&] {
-          return "other processes train " + counted(double(waiting.size()), "run");
-        });
-      continue;
-    }
-    int64_t steps = 0;
-    for (const Running& r : running) steps += place_of(jobs[r.job].directory).step;
-    const Job& shown = jobs[running[0].job];
-    const Place place = place_of(shown.directory);
-    // Stay below the total, because a job is still running.
-    progress.update(std::min(done + steps, total - 1), [&] {
-      if (place.step == 0) return shown.label;
-      return format("loss %.4f at ", place.loss) + std::to_string(place.step) + "  " + shown.label;
-    });
-  }
+  Pool(program, jobs, static_cast<size_t>(at_once), before, after, ended).run();
   return !interrupted();
 }

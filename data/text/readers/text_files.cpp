@@ -183,22 +183,17 @@ void advise_large_pages(std::string& text) {
 #endif
 }
 
-// Appends to `text` until it has `most` bytes or the file ends. Calls grown() now and then.
-template <class Grown>
-void read_on(std::string& text, std::FILE* file, size_t most, const std::string& path, const Grown& grown) {
-  char buffer[1 << 16];
-  size_t n;
-  while (text.size() < most && (n = std::fread(buffer, 1, std::min(sizeof buffer, most - text.size()), file)) > 0) {
-    text.append(buffer, n);
-    grown();
-  }
-  if (std::ferror(file)) fail_file("read", path, errno);
-}
+// What the first bytes of a file tell.
+struct Look {
+  std::string_view bytes;
+  size_t bad = first_non_text(bytes);  // npos: none of them
+  bool is_text = bad == bytes.npos || is_cut_short(bytes.substr(bad));
+};
 
-std::string note_of_binary(const std::string& name, std::string_view bytes, size_t at) {
+std::string note_of_binary(const std::string& name, const Look& look) {
   char byte[8];
-  std::snprintf(byte, sizeof byte, "0x%02x", static_cast<unsigned char>(bytes[at]));
-  return name + " is not text (byte " + std::to_string(at) + " is " + byte +
+  std::snprintf(byte, sizeof byte, "0x%02x", static_cast<unsigned char>(look.bytes[look.bad]));
+  return name + " is not text (byte " + std::to_string(look.bad) + " is " + byte +
          "): leave it out unless its bytes are what to learn" +
          (name.ends_with(".bin") ? ", or add --tokenizer FILE if it holds tokens" : "");
 }
@@ -220,22 +215,6 @@ bool is_json_list(std::string_view text) {
   return first != text.npos && text[first] == '{';
 }
 
-// Removes a byte order mark and carriage returns from text[begin] on, and records the file's name if it had any.
-void normalize(std::string& text, size_t begin, const std::string& name, Names& marks, Names& returns) {
-  if (std::string_view(text).substr(begin).starts_with("\xef\xbb\xbf")) {
-    text.erase(begin, 3);
-    marks.push_back(name);
-  }
-  if (drop_returns(text, begin)) returns.push_back(name);
-}
-
-// Removes text[begin] and all after it, and returns that.
-std::string cut_off(std::string& text, size_t begin) {
-  std::string end = text.substr(begin);
-  text.resize(begin);
-  return end;
-}
-
 // ---- all files -------------------------------------------------------------------------------------------
 
 // The total size of these files, without pipes and devices.
@@ -250,14 +229,155 @@ size_t bytes_of(const std::vector<Found>& files) {
   return bytes;
 }
 
-// Decides the template of a text's conversations.
-void set_chat(Text& text, const JsonFields& fields, const JsonLines& lines) {
-  const ChatTemplate* usual = fields.usual_chat ? fields.usual_chat : &usual_chat_template(nullptr);
-  if (lines.messages || lines.prompts) text.chat = fields.chat;
-  if (lines.messages && !fields.chat) text.chat = usual;
-  if (lines.messages && lines.prompts && !fields.chat)
-    throw std::runtime_error("there are prompts next to conversations: name a --chat-template for both");
-}
+// Reads one file after the other, and collects what to tell about them.
+class Reader {
+ public:
+  // `bytes` is the size of all files that have one.
+  Reader(const TextFiles& filter, size_t bytes)
+      : filter_(filter), megabytes_(megabytes(bytes)), progress_(0, megabytes_, "MB", 10) {
+    check_memory(bytes, "give less text");
+    text_.bytes.reserve(bytes);
+    advise_large_pages(text_.bytes);
+  }
+
+  // Returns false if the file is not text, and skips it.
+  bool read(const Found& found) {
+    const OpenFile file = open_input(found.path);
+    const std::string name = found.path == "-" ? "standard input" : found.path;
+    const size_t begin = text_.bytes.size();
+    read_on(file.get(), begin + kLook, name);
+    if (text_.bytes.size() == begin + kLook) refuse_device(file.get(), name);
+    const Look look{std::string_view(text_.bytes).substr(begin)};
+    if (!accepts(found, name, look)) {
+      text_.bytes.resize(begin);
+      return false;
+    }
+    const bool is_text = look.is_text;
+    read_on(file.get(), most_, name);  // the bytes may move, from under `look`
+    if (text_.bytes.size() >= most_) throw std::runtime_error(name + " has more text than fits into memory");
+    if (is_text) normalize(name, begin);
+    text_.files.push_back({name, begin});
+    filter_.reads_pairs ? split_pairs(begin) : split_json_lines(found, is_text, begin);
+    return true;
+  }
+
+  Text finish(Listing& listing) {
+    set_chat();
+    text_.has_answers = json_.prompts || json_.messages;
+    text_.held_out = std::move(listing.held_out);
+    add_notes(listing);
+    text_.name = text_.files.size() == 1 ? one_line(text_.files[0].name) : count_files(text_.files.size());
+    for (std::string& note : text_.notes) note = one_line(note);
+    return std::move(text_);
+  }
+
+ private:
+  static constexpr size_t kLook = 1 << 16;
+
+  static int64_t megabytes(size_t bytes) { return static_cast<int64_t>(bytes / 1'000'000); }
+  static size_t memory() {
+    const size_t all = detect_machine().memory;
+    return all > 0 ? all : size_t(-1);
+  }
+
+  // Appends to the text until it has `most` bytes or the file ends.
+  void read_on(std::FILE* file, size_t most, const std::string& path) {
+    std::string& text = text_.bytes;
+    char buffer[1 << 16];
+    size_t n;
+    while (text.size() < most && (n = std::fread(buffer, 1, std::min(sizeof buffer, most - text.size()), file)) > 0) {
+      text.append(buffer, n);
+      const int64_t done = megabytes(text.size());
+      if (done < megabytes_) progress_.update(done, [] { return "read"; });  // the size of a pipe is unknown
+    }
+    if (std::ferror(file)) fail_file("read", path, errno);
+  }
+
+  // Returns false if a file in a folder is no text. Throws for a file that another option reads.
+  bool accepts(const Found& found, const std::string& name, const Look& look) {
+    const std::string foreign = foreign_text(look.bytes, found.path);
+    if (!foreign.empty()) {
+      if (found.named) throw std::runtime_error(name + " " + foreign);
+      if (text_.notes.empty()) text_.notes.push_back(name + " " + foreign);  // it tells how to read the others, too
+    }
+    if (!found.named && !(look.is_text && foreign.empty())) return false;
+    if (!look.is_text && looks_like_tokens(found.path, look.bytes))
+      throw std::runtime_error(name + " looks like tokens: add --tokenizer FILE, the tokenizer that made them");
+    if (!look.is_text && !is_json_lines_name(found.path)) text_.notes.push_back(note_of_binary(name, look));
+    if (look.is_text && is_json_list(look.bytes)) json_lists_.push_back(name);
+    return true;
+  }
+
+  // Removes a byte order mark and carriage returns from text[begin] on.
+  void normalize(const std::string& name, size_t begin) {
+    if (std::string_view(text_.bytes).substr(begin).starts_with("\xef\xbb\xbf")) {
+      text_.bytes.erase(begin, 3);
+      marks_.push_back(name);
+    }
+    if (drop_returns(text_.bytes, begin)) returns_.push_back(name);
+  }
+
+  // Removes text[begin] and all after it, and returns that.
+  std::string cut_off(size_t begin) {
+    std::string end = text_.bytes.substr(begin);
+    text_.bytes.resize(begin);
+    return end;
+  }
+
+  void split_pairs(size_t begin) {
+    const std::string lines = cut_off(begin);
+    Text::File& file = text_.files.back();
+    file.spans = append_pairs(text_.bytes, lines, file.name, filter_);
+  }
+
+  // Replaces the last file by its documents if it consists of JSON lines.
+  void split_json_lines(const Found& found, bool is_text, size_t begin) {
+    Text::File& file = text_.files.back();
+    if (found.path.ends_with(".tsv")) tabs_.push_back(file.name);
+    const bool by_name = is_json_lines_name(found.path);
+    if (!by_name && !(is_text && is_json_lines(std::string_view(text_.bytes).substr(begin)))) return;
+    if (!by_name && !found.named) return logs_.push_back(file.name);
+    const std::string lines = cut_off(begin);
+    JsonLines read = append_json_lines(text_.bytes, lines, file.name, filter_);
+    json_.prompts |= read.prompts;
+    json_.messages |= read.messages;
+    file.spans = std::move(read.spans);
+  }
+
+  // Decides the template of the conversations.
+  void set_chat() {
+    const ChatTemplate* usual = filter_.usual_chat ? filter_.usual_chat : &usual_chat_template(nullptr);
+    if (json_.messages || json_.prompts) text_.chat = filter_.chat;
+    if (json_.messages && !filter_.chat) text_.chat = usual;
+    if (json_.messages && json_.prompts && !filter_.chat)
+      throw std::runtime_error("there are prompts next to conversations: name a --chat-template for both");
+  }
+
+  void add_notes(const Listing& listing) {
+    const auto say = [&](const Names& names, const std::string& before, const std::string& after = "") {
+      if (!names.empty()) text_.notes.push_back(before + list(names) + after);
+    };
+    if (!listing.repeated.empty()) text_.notes.push_back(note_of_repeated(listing.repeated));
+    say(listing.own, "left out the output of train_gpt: ");
+    const size_t skipped = listing.not_text.size();
+    say(listing.not_text, "skipped " + count_files(skipped) + (skipped == 1 ? " that is" : " that are") + " not text: ");
+    say(marks_, "left out the byte order mark of ");
+    say(returns_, "read CRLF line ends as LF: ");
+    say(logs_, "JSON lines are learned as they are: ", "; for their texts alone, name them .jsonl");
+    say(tabs_, "columns are learned as text: ", "; --objective pairs learns the second from the first");
+    if (json_lists_.empty()) return;
+    say(json_lists_, "JSON is learned as it is: ", "; for its texts alone: jq -r '.[].text' " +
+                                                       shell_words({json_lists_[0]}) + " | train_gpt train -");
+  }
+
+  const TextFiles& filter_;
+  const size_t most_ = memory();  // bytes
+  const int64_t megabytes_;
+  Progress progress_;
+  Text text_;
+  JsonLines json_;  // of all files, without the spans
+  Names marks_, returns_, logs_, tabs_, json_lists_;  // logs_: JSON lines in a folder that are not named so
+};
 
 }  // namespace
 
@@ -294,9 +414,7 @@ std::string note_of_texts_beside(const Names& paths, const TextFiles& filter, co
     if (kind_of_path(path) == PathKind::folder) folders.push_back(path);
   for (const Found& file : list_files(folders, filter, tokens).files) {
     const std::string start = start_of_file(file.path);
-    const size_t bad = first_non_text(start);
-    const bool is_text = !start.empty() && (bad == start.npos || is_cut_short(std::string_view(start).substr(bad)));
-    if (is_text && !fs::path(file.path).filename().string().starts_with("tokenizer")) texts.push_back(file.path);
+    if (!start.empty() && Look{start}.is_text && !fs::path(file.path).filename().string().starts_with("tokenizer")) texts.push_back(file.path);
   }
   return texts.empty() ? "" : "only the tokens are read, not the texts next to them: " + one_line(list(texts));
 }
@@ -333,88 +451,12 @@ bool drop_returns(std::string& text, size_t begin) {
 }
 
 Text read_text(const Names& paths, const TextFiles& filter, const Names& held_out) {
-  constexpr size_t kLook = 1 << 16;
-  Text text;
-  JsonLines of_all;  // without the spans
-  Names marks, returns, json, json_lists, tabs;
-  auto [files, skipped, own, held, repeated] = list_files(paths, filter, held_out);
-  const size_t total = bytes_of(files), memory = detect_machine().memory, most = memory > 0 ? memory : size_t(-1);
-  check_memory(total, "give less text");
-  text.bytes.reserve(total);
-  advise_large_pages(text.bytes);
-  const auto megabytes = [](size_t bytes) { return static_cast<int64_t>(bytes / 1'000'000); };
-  Progress progress(0, megabytes(total), "MB", 10);
-  const auto show = [&] {
-    const int64_t done = megabytes(text.bytes.size());
-    if (done < megabytes(total)) progress.update(done, [] { return "read"; });  // the size of a pipe is unknown
-  };
-  for (const Found& found : files) {
-    const OpenFile file = open_input(found.path);
-    const std::string name = found.path == "-" ? "standard input" : found.path;
-    const size_t begin = text.bytes.size();
-    read_on(text.bytes, file.get(), begin + kLook, name, show);
-    const std::string_view look = std::string_view(text.bytes).substr(begin);
-    if (look.size() == kLook) refuse_device(file.get(), name);
-    const size_t bad = first_non_text(look);
-    const bool is_text = bad == look.npos || is_cut_short(look.substr(bad));
-    const std::string foreign = foreign_text(look, found.path);
-    if (!foreign.empty()) {
-      if (found.named) throw std::runtime_error(name + " " + foreign);
-      if (text.notes.empty()) text.notes.push_back(name + " " + foreign);  // one note tells how to read the others, too
-    }
-    if (!found.named && !(is_text && foreign.empty())) {
-      skipped.push_back(name);
-      text.bytes.resize(begin);
-      continue;
-    }
-    if (!is_text && looks_like_tokens(found.path, look))
-      throw std::runtime_error(name + " looks like tokens: add --tokenizer FILE, the tokenizer that made them");
-    const bool by_name = is_json_lines_name(found.path);
-    if (!is_text && !by_name) text.notes.push_back(note_of_binary(name, look, bad));
-    if (is_text && is_json_list(look)) json_lists.push_back(name);
-    read_on(text.bytes, file.get(), most, name, show);
-    if (text.bytes.size() >= most) throw std::runtime_error(name + " has more text than fits into memory");
-    if (is_text) normalize(text.bytes, begin, name, marks, returns);
-    text.files.push_back({name, begin});
-    if (filter.reads_pairs) {
-      const std::string lines = cut_off(text.bytes, begin);
-      text.files.back().spans = append_pairs(text.bytes, lines, name, filter);
-      continue;
-    }
-    if (found.path.ends_with(".tsv")) tabs.push_back(name);
-    if (!by_name && !(is_text && is_json_lines(std::string_view(text.bytes).substr(begin)))) continue;
-    if (!by_name && !found.named) {
-      json.push_back(name);  // in a folder, it may be a log
-      continue;
-    }
-    const std::string lines = cut_off(text.bytes, begin);
-    JsonLines read = append_json_lines(text.bytes, lines, name, filter);
-    of_all.prompts |= read.prompts;
-    of_all.messages |= read.messages;
-    text.files.back().spans = std::move(read.spans);
-  }
-  set_chat(text, filter, of_all);
-  text.has_answers = of_all.prompts || of_all.messages;
-  text.held_out = held;
-  if (!repeated.empty()) text.notes.push_back(note_of_repeated(repeated));
-  if (!own.empty()) text.notes.push_back("left out the output of train_gpt: " + list(own));
-  if (!skipped.empty())
-    text.notes.push_back("skipped " + count_files(skipped.size()) +
-                         (skipped.size() == 1 ? " that is" : " that are") + " not text: " + list(skipped));
-  if (!marks.empty()) text.notes.push_back("left out the byte order mark of " + list(marks));
-  if (!returns.empty()) text.notes.push_back("read CRLF line ends as LF: " + list(returns));
-  if (!json.empty())
-    text.notes.push_back("JSON lines are learned as they are: " + list(json) +
-                         "; for their texts alone, name them .jsonl");
-  if (!tabs.empty())
-    text.notes.push_back("columns are learned as text: " + list(tabs) +
-                         "; --objective pairs learns the second from the first");
-  if (!json_lists.empty())
-    text.notes.push_back("JSON is learned as it is: " + list(json_lists) + "; for its texts alone: jq -r '.[].text' " +
-                         shell_words({json_lists[0]}) + " | train_gpt train -");
-  text.name = text.files.size() == 1 ? one_line(text.files[0].name) : count_files(text.files.size());
-  for (std::string& note : text.notes) note = one_line(note);
-  if (text.files.empty() && !held.empty()) return text;
+  Listing listing = list_files(paths, filter, held_out);
+  Reader reader(filter, bytes_of(listing.files));
+  for (const Found& found : listing.files)
+    if (!reader.read(found)) listing.not_text.push_back(found.path);
+  Text text = reader.finish(listing);
+  if (text.files.empty() && !text.held_out.empty()) return text;
   if (text.files.empty())
     throw std::runtime_error("there is no text in " + list(paths) +
                              (text.notes.empty() ? "" : " (" + text.notes.back() + ")"));
