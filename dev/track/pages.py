@@ -56,7 +56,7 @@ def claims(entries, runs_of):
             rows.append([link(entry.name), entry.date.year, entry.claim, f"`{entry.against}`", *cells])
     heads = [head for text in runs_of for head in (f"difference, {text.title}", "verdict")]
     trained = {name for runs in runs_of.values() for name in runs.name}
-    return (table(rows, ["entry", "year", "claim", "compared with", *heads]) +
+    return (table(rows, ["entry", "year", "hypothesis", "compared with", *heads]) +
             f"\n{len(trained)} of {len(entries)} entries are trained so far.\n")
 
 

@@ -360,7 +360,8 @@ class Reader {
     if (!listing.repeated.empty()) text_.notes.push_back(note_of_repeated(listing.repeated));
     say(listing.own, "left out the output of train_gpt: ");
     const size_t skipped = listing.not_text.size();
-    say(listing.not_text, "skipped " + count_files(skipped) + (skipped == 1 ? " that is" : " that are") + " not text: ");
+    say(listing.not_text,
+        "skipped " + count_files(skipped) + (skipped == 1 ? " that is" : " that are") + " not text: ");
     say(marks_, "left out the byte order mark of ");
     say(returns_, "read CRLF line ends as LF: ");
     say(logs_, "JSON lines are learned as they are: ", "; for their texts alone, name them .jsonl");
@@ -376,7 +377,8 @@ class Reader {
   Progress progress_;
   Text text_;
   JsonLines json_;  // of all files, without the spans
-  Names marks_, returns_, logs_, tabs_, json_lists_;  // logs_: JSON lines in a folder that are not named so
+  Names marks_, returns_, tabs_, json_lists_;
+  Names logs_;  // JSON lines in a folder that are not named so
 };
 
 }  // namespace
