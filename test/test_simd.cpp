@@ -95,8 +95,8 @@ TEST_CASE("exp has a relative error below 2e-7 if the result is a float", "[simd
   CHECK(std::isnan(lane(exp_of, -kNaN)));
 }
 
-// Intel's processors take over 100 cycles for a product that becomes subnormal, and many vectors of attention have a key
-// that a query does not see. The processor's flags tell of such products.
+// Intel's processors take over 100 cycles for a product that becomes subnormal. Many vectors of attention's scores have
+// a lane of −∞, for a key that a query does not see. The processor's flags tell of such products.
 TEST_CASE("exp of lanes below -104 makes no product that becomes subnormal", "[simd]") {
   for (const float x : {-kInfinity, -kLargest, -1000.f, -104.1f}) {
     INFO(x);

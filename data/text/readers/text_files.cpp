@@ -416,7 +416,8 @@ std::string note_of_texts_beside(const Names& paths, const TextFiles& filter, co
     if (kind_of_path(path) == PathKind::folder) folders.push_back(path);
   for (const Found& file : list_files(folders, filter, tokens).files) {
     const std::string start = start_of_file(file.path);
-    if (!start.empty() && Look{start}.is_text && !fs::path(file.path).filename().string().starts_with("tokenizer")) texts.push_back(file.path);
+    const bool of_tokenizer = fs::path(file.path).filename().string().starts_with("tokenizer");
+    if (!start.empty() && Look{start}.is_text && !of_tokenizer) texts.push_back(file.path);
   }
   return texts.empty() ? "" : "only the tokens are read, not the texts next to them: " + one_line(list(texts));
 }
