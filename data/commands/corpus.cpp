@@ -13,6 +13,7 @@
 #include "data/files/files.hpp"
 #include "data/host/progress.hpp"
 #include "data/strings/format.hpp"
+#include "data/strings/notes.hpp"
 #include "data/strings/utf8.hpp"
 
 namespace {
@@ -115,8 +116,8 @@ void check_and_report(const CorpusOptions& options) {
     std::printf("line %zu goes wrong after \"%s\", at \"%s\"\n", c.first_wrong, one_line(c.readable).c_str(),
                 one_line(c.wrong.substr(0, kMostShown)).c_str());
   if (c.stories == 0 && !pairs)
-    std::fprintf(stderr, "NOTE: %s\n", town ? "a town depends on its --seed: name the one that wrote the text"
-                                            : "for the text of a town, name --grammar town and its --seed");
+    print_note(town ? "a town depends on its --seed: name the one that wrote the text"
+                    : "for the text of a town, name --grammar town and its --seed");
 }
 
 // Throws if the options name a file to write next to one to check.

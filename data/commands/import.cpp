@@ -11,6 +11,7 @@
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"
+#include "data/strings/notes.hpp"
 #include "layers/model/size.hpp"
 
 void run_import(const ImportOptions& options) {
@@ -26,7 +27,7 @@ void run_import(const ImportOptions& options) {
   const TrainedModel from =
       options.base.empty() ? load_trained_model(options.path) : load_adapted_model(options.path, options.base);
   if (const std::string note = note_on_chat(from.header); !note.empty())
-    std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+    print_note(note);
   std::string out = options.out;
   const DirectoryLock lock = claim_directory(out, "");
   PublishTogether files(replaced_run(out, options.force));

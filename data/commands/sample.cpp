@@ -22,6 +22,7 @@
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/format.hpp"
+#include "data/strings/notes.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/text/documents.hpp"
 #include "data/text/readers/pairs.hpp"
@@ -52,7 +53,7 @@ auto with_place(const auto& encode) {
 std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown unknown) {
   drop_returns(prompt);
   if (const std::string note = tokenizer.note_on_special("the prompt", prompt); !note.empty())
-    std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+    print_note(note);
   return with_place([&] { return tokenizer.decode(tokenizer.encode(prompt, unknown)); });
 }
 
@@ -341,7 +342,7 @@ void note_unread(const SampleOptions& options) {
   given.sample = options;
   for (const CommandSetting& s : settings_of(Command::Kind::sample))
     if (std::ranges::find(kRead, s.name) == std::end(kRead) && s.value(given) != s.value(plain))
-      std::fprintf(stderr, "NOTE: --%s has no effect with a model of masked tokens\n", s.name.c_str());
+      print_note("--" + s.name + " has no effect with a model of masked tokens");
 }
 
 void fill_lines(const Session& session) {
@@ -365,7 +366,7 @@ void run_sample(const SampleOptions& options) {
   std::fprintf(stderr, "%s, step %lld\n", name_of_checkpoint(options.checkpoint, trained.path).c_str(),
                static_cast<long long>(trained.header.step));
   if (const std::string note = options.raw ? "" : note_on_chat(trained.header); !note.empty())
-    std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+    print_note(note);
   const Tokenizer& tokenizer = trained.header.tokenizer;
   const bool open = !options.length;
   Sampling sampling = options.sampling;

@@ -12,6 +12,7 @@
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/strings/format.hpp"
+#include "data/strings/notes.hpp"
 #include "data/text/documents.hpp"
 #include "data/text/token_files.hpp"
 #include "data/tokenizer/bpe_training.hpp"
@@ -151,7 +152,7 @@ Text text_of(TokenizeOptions o, const Tokenizer& tokenizer, const std::string& p
   Text text = read_text({path}, o, earlier);
   if (!text.held_out.empty()) text.notes.push_back(note_of_repeated(text.held_out));
   if (o.documents != o.separator) note_special_tokens(text, tokenizer);
-  for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  for (const std::string& note : text.notes) print_note(note);
   return text;
 }
 
@@ -172,9 +173,8 @@ Tokenized tokenized(const TokenizeOptions& o, const Tokenizer& tokenizer, const 
     t.whole_files = true;
   }
   if (unknown > 0)
-    std::fprintf(stderr, "NOTE: %s of %s not in the vocabulary: %s\n",
-                 counted(static_cast<double>(unknown), "character").c_str(), text.name.c_str(),
-                 tokenizer.done_with(o.unknown).c_str());
+    print_note(counted(static_cast<double>(unknown), "character") + " of " + text.name + " not in the vocabulary: " +
+               tokenizer.done_with(o.unknown));
   return t;
 }
 
@@ -243,7 +243,7 @@ void run_tokenize(const TokenizeOptions& o) {
     bytes += text.data.bytes;
     documents += text.documents.size();
   }
-  if (const std::string note = copies.note(); !note.empty()) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  if (const std::string note = copies.note(); !note.empty()) print_note(note);
   train.finish();
   val.finish();
   write_tokenizer(o, tokenizer, own_file);

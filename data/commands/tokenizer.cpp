@@ -6,6 +6,7 @@
 #include "data/host/machine.hpp"
 #include "data/host/progress.hpp"
 #include "data/strings/format.hpp"
+#include "data/strings/notes.hpp"
 #include "data/tokenizer/bpe_training.hpp"
 #include "data/tokenizer/files/bpe_json.hpp"
 
@@ -15,14 +16,14 @@ void run_tokenizer(const TokenizerOptions& options) {
   WholeFile file(options.out);
   const Text text = read_text(options.data, options);
   check_output(options.out, options.force);  // after reading, because it may be one of the inputs
-  for (const std::string& note : text.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  for (const std::string& note : text.notes) print_note(note);
   const Stopwatch clock;
   const Tokenizer trained = train_tokenizer(text.bytes, options.vocabulary, {options.separator});
   const Bpe& bpe = *trained.bpe();
   const double seconds = clock.seconds();
   if (bpe.vocabulary() < options.vocabulary)
-    std::fprintf(stderr, "NOTE: the text has no more pairs to merge: %d tokens instead of %d\n", bpe.vocabulary(),
-                 options.vocabulary);
+    print_note("the text has no more pairs to merge: " + std::to_string(bpe.vocabulary()) + " tokens instead of " +
+               std::to_string(options.vocabulary));
   file.write(to_json(bpe));
   file.publish();
   const double bytes = static_cast<double>(text.bytes.size());

@@ -10,6 +10,7 @@
 
 #include "data/files/json.hpp"
 #include "data/strings/format.hpp"
+#include "data/strings/notes.hpp"
 #include "directory.hpp"
 
 std::string csv_number(double x) { return std::isnan(x) ? "" : format("%.9g", x); }
@@ -81,8 +82,8 @@ std::string readable_rows(const std::string& path, CsvRows rows) {
   std::string list = lines.size() == 1 ? "line " : "lines ";
   for (size_t i = 0; i < std::min<size_t>(5, lines.size()); ++i) list += (i ? ", " : "") + std::to_string(lines[i]);
   if (lines.size() > 5) list += ", ...";
-  std::fprintf(stderr, "NOTE     %s: dropped %s that cannot be read (%s)\n", path.c_str(),
-               counted(static_cast<double>(lines.size()), "row").c_str(), list.c_str());
+  print_note(path + ": dropped " + counted(static_cast<double>(lines.size()), "row") + " that cannot be read (" + list +
+             ")");
   return rows.text;
 }
 

@@ -20,6 +20,7 @@
 #include "data/strings/format.hpp"
 #include "eval_questions.hpp"
 #include "eval_translations.hpp"
+#include "data/strings/notes.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
 #include "layers/kernels/buffer.hpp"
 #include "layers/model/size.hpp"
@@ -153,7 +154,7 @@ void run_eval(const EvalOptions& given) {
   std::vector<std::string> notes = data.notes;
   if (!options.chat && data.counted.size() > 0) notes.push_back(note_on_chat(header));
   for (const std::string& note : notes)
-    if (!note.empty()) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+    if (!note.empty()) print_note(note);
   if (!options.gradients.empty()) write_gradients(options.gradients, model, data, options.batch);
   const Activations activations = allocate_activations(model.config, options.batch, T, false);
   if (!options.logits.empty()) write_logits(options.logits, model, activations, data, options.batch);

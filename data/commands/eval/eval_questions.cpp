@@ -11,6 +11,7 @@
 #include "data/host/progress.hpp"
 #include "data/run/multiple_choice.hpp"
 #include "data/strings/format.hpp"
+#include "data/strings/notes.hpp"
 #include "data/strings/utf8.hpp"
 #include "layers/model/size.hpp"
 
@@ -121,7 +122,7 @@ void eval_questions(const EvalOptions& options, const std::string& checkpoint, c
   const std::vector<std::string>& files = options.*option.files;
   const std::vector<Question> questions = read_all(files, option.read, how, model.config);
   const std::string note = note_on_first_tokens(questions);
-  if (!note.empty()) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  if (!note.empty()) print_note(note);
   const Stopwatch clock;
   const std::vector<Score> scores = measure(options, model, questions);
   if (options.json)

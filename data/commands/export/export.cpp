@@ -14,6 +14,7 @@
 #include "data/formats/huggingface/huggingface.hpp"
 #include "data/run_directory/checkpoint.hpp"
 #include "data/run_directory/directory.hpp"
+#include "data/strings/notes.hpp"
 #include "data/text/readers/pairs.hpp"
 #include "layers/norm/norm.hpp"
 #include "layers/training/branch_factors.hpp"
@@ -91,8 +92,7 @@ void require_nothing_but_adapters(const TrainedModel& trained) {
     try {
       before = read_checkpoint_header(find_checkpoint(from)).options;
     } catch (const std::runtime_error& error) {
-      std::fprintf(stderr, "NOTE: export cannot check that only adapters differ from %s: %s\n", from.c_str(),
-                   error.what());
+      print_note("export cannot check that only adapters differ from " + from + ": " + error.what());
       return;
     }
     Config base = before.config.without_lora();

@@ -14,6 +14,7 @@
 #include "data/run/step_inputs.hpp"
 #include "data/strings/format.hpp"
 #include "grid_cells.hpp"
+#include "data/strings/notes.hpp"
 #include "layers/model/initialize.hpp"
 #include "layers/model/presets.hpp"
 #include "layers/training/coordinates.hpp"
@@ -171,7 +172,7 @@ void check_coordinates(const Command& command) {
       for (const Axis& axis : axes)
         for (const int size : axis.sizes) sized(o, axis, size, axes, data.tokenizer.vocabulary());
   if (!report.out.empty()) file.emplace(report.out).write("cell,seed,axis,size,step,layer,part,change\n");
-  for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  for (const std::string& note : data.notes) print_note(note);
   std::printf("root mean square of the change after %s at a constant rate of %g\n",
               counted(static_cast<double>(report.steps), "step").c_str(), command.train.rate.lr);
   for (const CellOptions& cell : cells)

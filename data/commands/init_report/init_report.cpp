@@ -13,6 +13,7 @@
 #include "data/run/trainer.hpp"
 #include "data/strings/format.hpp"
 #include "grid_cells.hpp"
+#include "data/strings/notes.hpp"
 #include "layers/model/initialize.hpp"
 #include "layers/model/size.hpp"
 #include "layers/training/coordinates.hpp"
@@ -177,7 +178,7 @@ void run_init_report(const Command& command) {
   resolve_cells(cells, data.tokenizer.vocabulary());
   std::optional<WholeFile> file;
   open_csv(file, command.init_report, grid);
-  for (const std::string& note : data.notes) std::fprintf(stderr, "NOTE: %s\n", note.c_str());
+  for (const std::string& note : data.notes) print_note(note);
 
   int width = 4;
   for (const Cell& cell : cells) width = std::max(width, static_cast<int>(cell.grid.name.size()));

@@ -1,9 +1,7 @@
 #include "bert_files.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
-#include <mutex>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
 #include "data/strings/errors.hpp"
+#include "data/strings/notes.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/pipeline/json_parts.hpp"
 #include "written_json.hpp"
@@ -100,11 +99,8 @@ Tokenizer read_bert(const std::string& path) {
     options = explained(config + ": ", [&] { return options_in(settings); });
   } else {
     options.lowers_case = options.strips_accents = !has_capitals(lines);
-    static std::once_flag noted;
-    std::call_once(noted, [&] {
-      std::fprintf(stderr, "NOTE: there is no tokenizer_config.json next to %s: text %s\n", one_line(path).c_str(),
-                   options.lowers_case ? "becomes lower case" : "stays in upper and lower case");
-    });
+    print_note_once("there is no tokenizer_config.json next to " + path + ": text " +
+                    (options.lowers_case ? "becomes lower case" : "stays in upper and lower case"));
   }
   return explained(path + " cannot be used as a tokenizer: ", [&] { return tokenizer_from_bert(lines, options); });
 }

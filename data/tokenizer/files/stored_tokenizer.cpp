@@ -1,10 +1,8 @@
 #include "stored_tokenizer.hpp"
 
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 
 #include "bert_files.hpp"
@@ -15,6 +13,7 @@
 #include "data/files/gguf_keys.hpp"
 #include "data/files/json.hpp"
 #include "data/strings/base64.hpp"
+#include "data/strings/notes.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/tokenizer/gguf/gguf_vocabulary.hpp"
 #include "layers/config/enum_names.hpp"
@@ -119,13 +118,9 @@ Tokenizer read_tokenizer_file(const std::string& path) {
         const bool begins = !file["post_processor"].is_null();
         return characters.with_special(specials_of(file)).with_begin(begins ? characters.vocabulary() : -1);
       });
-  static std::once_flag noted;
   const Tokenizer bpe = Tokenizer::bpe(read_bpe(path));
   if (const auto& parts = bpe.bpe()->tables().json; parts && !parts->ignored.empty())
-    std::call_once(noted, [&] {
-      std::fprintf(stderr, "NOTE: train_gpt does not use the %s of %s\n", parts->ignored.c_str(),
-                   one_line(path).c_str());
-    });
+    print_note_once("train_gpt does not use the " + parts->ignored + " of " + path);
   return bpe;
 }
 
@@ -188,7 +183,7 @@ Tokenizer read_tokenizer(const std::string& path, std::string* file) {
     return read_tokenizer_file(first);
   } catch (const std::runtime_error& error) {
     if (!fs::is_directory(path) || first == pieces || !fs::exists(pieces)) throw;
-    std::fprintf(stderr, "NOTE: %s; reading %s\n", for_terminal(error.what()).c_str(), one_line(pieces).c_str());
+    print_note(error.what() + std::string("; reading ") + pieces);
     if (file) *file = pieces;
     return read_tokenizer_file(pieces);
   }

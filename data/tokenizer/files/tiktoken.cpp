@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <tuple>
@@ -16,7 +14,7 @@
 #include "data/files/json.hpp"
 #include "data/strings/base64.hpp"
 #include "data/strings/errors.hpp"
-#include "data/strings/utf8.hpp"
+#include "data/strings/notes.hpp"
 #include "data/tokenizer/pipeline/split.hpp"
 #include "written_json.hpp"
 
@@ -207,10 +205,6 @@ Tokenizer read_tiktoken(const std::string& path) {
   const std::string bytes = read_file(path, kLargestTokenizer);
   const Tokenizer tokenizer =
       explained(path + " cannot be used as a tokenizer: ", [&] { return tokenizer_from_tiktoken(bytes, &name); });
-  static std::once_flag noted;
-  std::call_once(noted, [&] {
-    std::fprintf(stderr, "NOTE: %s has the ranks of %s: train_gpt adds its special tokens and its pattern of words\n",
-                 one_line(path).c_str(), name.c_str());
-  });
+  print_note_once(path + " has the ranks of " + name + ": train_gpt adds its special tokens and its pattern of words");
   return tokenizer;
 }
