@@ -44,6 +44,7 @@
 #include "data/run_directory/metrics.hpp"
 #include "data/strings/errors.hpp"
 #include "data/strings/format.hpp"
+#include "data/strings/notes.hpp"
 #include "data/strings/utf8.hpp"
 #include "layers/model/size.hpp"
 #include "layers/textbook/step.hpp"
@@ -118,6 +119,16 @@ std::string describe(const StepResult& result, double speed, std::optional<Utili
   return utilization ? text + format("  %.0f%% MFU", 100 * utilization->of(speed)) : text;
 }
 
+// The row of a step that took so many seconds and read so many tokens. `tokens` counts those of all steps.
+MetricsRow row_of(const Trainer& t, const StepResult& result, int64_t tokens, double seconds, int64_t read) {
+  MetricsRow row{t.state.step, tokens, t.state.elapsed, result.loss};
+  row.grad_norm = result.grad_norm;
+  row.clipped = result.clipped;
+  row.step_ms = 1000 * seconds;
+  row.tokens_per_second = static_cast<double>(read) / seconds;
+  return row;
+}
+
 // Measuring takes longer than the first steps of a small model, so wait for this many seconds of training.
 constexpr double kUnmeasured = 1;
 
@@ -145,15 +156,9 @@ int64_t take_steps(Trainer& t, TimeLimit& limit, Metrics& metrics, Progress& pro
     const int64_t read = tokens_of_step(t.data, t.model.config.context, step_rows(t.options(), step), result.targets);
     tokens += read;
     t.state.elapsed += seconds;
-    const double speed = static_cast<double>(read) / seconds;
-    progress.update(step, [&] { return describe(result, speed, utilization); });
-
-    row = {step, tokens, t.state.elapsed, result.loss};
+    row = row_of(t, result, tokens, seconds, read);
     row.lr = lr;
-    row.grad_norm = result.grad_norm;
-    row.clipped = result.clipped;
-    row.step_ms = 1000 * seconds;
-    row.tokens_per_second = speed;
+    progress.update(step, [&] { return describe(result, row.tokens_per_second, utilization); });
     t.within_step = false;
     if (t.validates() && due(eval_every(t.options()))) validate(t, progress, row);
     metrics.write(row);
@@ -196,6 +201,33 @@ void train_and_measure(Trainer& t, TimeLimit& limit, RunOutcome& outcome) {
   outcome.measured = measure_end(t, metrics, progress, outcome) && measure_pairs(t, outcome);
 }
 
+// Trains and writes the outcome, also of a run that diverges. That is thrown on.
+void train_and_record(Trainer& t, TimeLimit& limit) {
+  RunOutcome outcome;
+  outcome.parameters = count_parameters(t.options().config);
+  outcome.unigram = t.data.unigram_nats;
+  outcome.floor = t.data.floor;
+  outcome.data_fingerprint = t.data.fingerprint;
+  remove_outcome(t.options().out);
+  const auto record = [&] {
+    outcome.inputs = inputs_read(t.options(), t.data);
+    write_outcome(t.options().out, outcome);
+  };
+  try {
+    train_and_measure(t, limit, outcome);
+  } catch (const Diverged& diverged) {
+    outcome.finished = false;
+    outcome.step = diverged.step;
+    outcome.what = diverged.what;
+    outcome.tensor = diverged.tensor;
+    record();
+    throw;
+  }
+  if (!outcome.finished) return;
+  record();
+  print_summary(t, outcome);
+}
+
 void train(const Command& command) {
   Place place;
   const Leading leading{join_group(place)};
@@ -228,27 +260,7 @@ void train(const Command& command) {
   }
   write_config(t);
   keep_history(t.options().out, t.state.step);
-  RunOutcome outcome;
-  outcome.parameters = count_parameters(t.options().config);
-  outcome.unigram = t.data.unigram_nats;
-  outcome.floor = t.data.floor;
-  outcome.data_fingerprint = t.data.fingerprint;
-  remove_outcome(t.options().out);
-  try {
-    train_and_measure(t, limit, outcome);
-  } catch (const Diverged& diverged) {
-    outcome.finished = false;
-    outcome.step = diverged.step;
-    outcome.what = diverged.what;
-    outcome.tensor = diverged.tensor;
-    outcome.inputs = inputs_read(t.options(), t.data);
-    write_outcome(t.options().out, outcome);
-    throw;
-  }
-  if (!outcome.finished) return;
-  outcome.inputs = inputs_read(t.options(), t.data);
-  write_outcome(t.options().out, outcome);
-  print_summary(t, outcome);
+  train_and_record(t, limit);
 }
 
 void run(const Command& command) {
@@ -272,7 +284,7 @@ void run(const Command& command) {
 void run_command_line(Command& command, int argc, char** argv) {
   try {
     command = parse_command_line(argc, argv);
-    for (const std::string& notice : command.notices) std::fprintf(stderr, "NOTE: %s\n", for_terminal(notice).c_str());
+    for (const std::string& notice : command.notices) print_note(notice);
     run(command);
   } catch (const CommandLineExit& exit) {
     std::printf("%s", exit.text.c_str());

@@ -423,6 +423,7 @@ TEST_CASE("raw tokens of 32 bits are refused, and only a word makes a file one f
   f.write("tokens/sub/story.txt", "Once upon a time.");
   CHECK(contains(f.run("train tokens --dry-run --context 8").out,
                  "NOTE     only the tokens are read, not the texts next to them: tokens/sub/story.txt\n"));
+  CHECK(notes_on_token_files({f.path("tokens")}, find_token_files({f.path("tokens")}, true)).empty());
   const Outcome o = f.run("train tokens --val-data tokens/medieval_000000.bin --dry-run --context 8");
   CHECK(contains(o.out, "2.00 k tokens to train on, 500 to validate"));
   CHECK(contains(o.out, "NOTE     left out what is in --val-data: tokens/medieval_000000.bin\n"));
@@ -430,6 +431,27 @@ TEST_CASE("raw tokens of 32 bits are refused, and only a word makes a file one f
   const Outcome twice = f.run("train tokens/train.bin tokens/../tokens/train.bin --dry-run --context 8");
   CHECK(contains(twice.out, "450 tokens to train on, 50 to validate"));
   CHECK(contains(twice.out, "NOTE     named twice, and read once: tokens/../tokens/train.bin\n"));
+}
+
+TEST_CASE("a token file that is missing between others is noted, and masks that are", "[tokens]") {
+  const Folder f;
+  const std::string folder = f.path("tokens");
+  const auto notes = [&] { return notes_on_token_files({folder}, find_token_files({folder}, true)); };
+  for (const char* name : {"train_000000", "train_000001", "train_000003", "train_000010", "one_7", "one_99", "year2024"})
+    f.write("tokens/" + std::string(name) + ".bin", std::string(10, '\0'));
+  CHECK(notes().empty());  // 4 of 11 are there: no sequence
+  std::filesystem::remove(f.path("tokens/train_000010.bin"));
+  REQUIRE(notes().size() == 1);
+  CHECK(contains(notes()[0], "there is no " + folder + "/train_000002.bin, though files before and after are there"));
+  CHECK(notes_on_token_files({}, find_token_files({folder}, true)).empty());  // named one by one
+  f.write("tokens/train_000002.bin", std::string(10, '\0'));
+  CHECK(notes().empty());
+  for (const char* name : {"train_000000", "train_000001", "train_000003", "one_7", "one_99", "year2024"})
+    f.write("tokens/" + std::string(name) + ".mask", std::string(5, '\1'));
+  REQUIRE(notes().size() == 1);
+  CHECK(contains(notes()[0], "train_000002.bin without a mask: all tokens count there, unlike in "));
+  f.write("tokens/train_000002.mask", std::string(5, '\1'));
+  CHECK(notes().empty());
 }
 
 TEST_CASE("bits per byte count the bytes of the text, and eval agrees with train", "[tokens][program]") {

@@ -76,6 +76,8 @@ TextSource open_source(const Names& paths, const TextFiles& filter, bool raw, co
     source.text.notes.push_back(note_of_repeated(repeated));
   if (const std::string note = note_of_texts_beside(paths, filter, find_all_tokens(paths, raw)); !note.empty())
     source.text.notes.push_back(note);
+  for (const std::string& note : notes_on_token_files(paths, source.token_files))
+    source.text.notes.push_back(one_line(note));
   const Names held = remove_held_out(source.token_files, find_token_files(held_out, raw));
   note_held_out(source.text, held, source.token_files.empty());
   return source;

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <new>
 #include <stdexcept>
 
@@ -12,6 +13,7 @@
 
 #include "data/files/files.hpp"
 #include "data/files/mapped_file.hpp"
+#include "data/strings/format.hpp"
 #include "layers/kernels/random.hpp"
 
 namespace fs = std::filesystem;
@@ -76,6 +78,27 @@ Names matching(const std::string& pattern) {
   if (result == GLOB_NOSPACE) throw std::bad_alloc();
   if (result == GLOB_ABORTED) fail_file("read the folder of", pattern, why);
   return files;
+}
+
+// Names of files NAME123.bin that are missing between others. If more are missing than there, numbers do not count them.
+Names missing_between(const Names& files) {
+  std::map<std::string, std::map<long, std::string>> numbered;  // the name before its number; number and digits
+  for (const std::string& file : files) {
+    const std::string stem = fs::path(file).replace_extension().string();
+    const size_t begin = stem.find_last_not_of("0123456789") + 1, digits = stem.size() - begin;
+    if (digits > 0 && digits < 10) numbered[stem.substr(0, begin)][std::stol(stem.substr(begin))] = stem.substr(begin);
+  }
+  Names all;
+  for (const auto& [name, there] : numbered) {
+    const long first = there.begin()->first, last = there.rbegin()->first;
+    if (static_cast<size_t>(last - first) >= 2 * there.size()) continue;
+    for (long number = first; number < last; ++number) {
+      std::string digits = std::to_string(number);
+      digits.insert(0, there.begin()->second.size() - std::min(there.begin()->second.size(), digits.size()), '0');
+      if (!there.contains(number)) all.push_back(name + digits + ".bin");
+    }
+  }
+  return all;
 }
 
 // ---- one file --------------------------------------------------------------------------------------------
@@ -176,6 +199,25 @@ Names find_token_files(const Names& paths, bool raw, bool validation) {
   if (!files.empty() && others > 0)
     throw std::runtime_error(files[0] + " holds tokens, and another file does not: give all as text or all as tokens");
   return files;
+}
+
+Names notes_on_token_files(const Names& paths, const Names& files) {
+  Names notes, of_folders, masked, unmasked;
+  for (const std::string& file : files) {
+    const bool listed = std::ranges::any_of(paths, [&](const std::string& path) {
+      return kind_of_path(path) == PathKind::folder && file == fs::path(path) / fs::path(file).filename();
+    });
+    if (listed) of_folders.push_back(file);
+    (has_mask(file) ? masked : unmasked).push_back(file);
+  }
+  const auto more = [](const Names& names) {
+    return names.size() > 1 ? " and " + counted(static_cast<double>(names.size() - 1), "more file") : "";
+  };
+  if (const Names missing = missing_between(of_folders); !missing.empty())
+    notes.push_back("there is no " + missing[0] + more(missing) + ", though files before and after are there");
+  if (!masked.empty() && !unmasked.empty())
+    notes.push_back(unmasked[0] + more(unmasked) + " without a mask: all tokens count there, unlike in " + masked[0]);
+  return notes;
 }
 
 bool has_mask(const std::string& path) { return kind_of_path(mask_of(path)) == PathKind::file; }

@@ -19,6 +19,11 @@
 // files are mixed with others.
 std::vector<std::string> find_token_files(const std::vector<std::string>& paths, bool raw, bool validation = false);
 
+// Returns a note if a number is missing among the `files` that are in folders of `paths` (train_000001.bin between
+// train_000000.bin and train_000002.bin), and one if some of the files have masks and others have none.
+std::vector<std::string> notes_on_token_files(const std::vector<std::string>& paths,
+                                              const std::vector<std::string>& files);
+
 // True for a regular file that begins like a token file of llm.c.
 bool has_token_header(const std::string& path);
 
