@@ -610,6 +610,19 @@ json write_small(const Folder& f, const std::string& preset, const json& more) {
   return file;
 }
 
+TEST_CASE("a folder with code of its own is read as the class that it names, and that is noted", "[formats]") {
+  const Folder f;
+  const json code = {{"AutoModelForCausalLM", "modeling_other.OtherForCausalLM"}};
+  write_small(f, "llama", {{"auto_map", code}});
+  CHECK(contains(f.run("info .").err, "NOTE: ./config.json names code of its own (auto_map), which train_gpt does not "
+                                      "run: it computes what LlamaForCausalLM does\n"));
+  Config own = small("llama").config;
+  own.logit_cap = 3;
+  const Model model(own, false);
+  write_huggingface(f.path("."), {model, Tokenizer::bytes(), "", "f32"});
+  CHECK(!contains(f.run("info .").err, "NOTE"));
+}
+
 TEST_CASE("a config.json that says two things is refused", "[formats]") {
   const Folder f;
   const auto with = [&](const std::string& preset, const json& more) {

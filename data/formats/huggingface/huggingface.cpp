@@ -16,6 +16,7 @@
 #include "data/formats/safetensors.hpp"
 #include "data/strings/errors.hpp"
 #include "data/strings/format.hpp"
+#include "data/strings/notes.hpp"
 #include "data/strings/utf8.hpp"
 #include "data/text/masking.hpp"
 #include "data/text/readers/pairs.hpp"
@@ -126,6 +127,13 @@ Config read_config(const std::string& path, const json& file, const Architecture
   });
 }
 
+// A folder may bring code for its model, which may compute something else.
+void note_own_code(const std::string& path, const json& file, const Architecture& architecture) {
+  if (file.contains("auto_map") && architecture.model_type != std::string_view(kModelingType))
+    print_note_once(path + " names code of its own (auto_map), which train_gpt does not run: it computes what " +
+                    architecture.model_class + " does");
+}
+
 // Their name of a tensor of ours.
 const std::string& name_of(const std::string& ours, const ForeignTensors& wanted) {
   return std::ranges::find_if(wanted, [&](const auto& row) { return row.second.sources[0].spec.name == ours; })->first;
@@ -154,6 +162,7 @@ class HuggingFaceModel : public ForeignModel {
   explicit HuggingFaceModel(const std::string& folder) : folder_(folder), held_(held_in(folder)) {
     const json file = read_json(folder + kConfig, kLargestConfig);
     config_ = read_config(folder + kConfig, file, architecture_);
+    note_own_code(folder + kConfig, file, *architecture_);
     tokenizer_ = file.value(kTokenizer, json());
     if (config_.crosses()) decoder_start_ = start_in(file, config_.vocab_size);
     config_.pooler = pooler_in(held_, *architecture_);
