@@ -7,6 +7,7 @@
 #include "architectures.hpp"
 #include "data/files/files.hpp"
 #include "data/files/json.hpp"
+#include "data/strings/notes.hpp"
 #include "modeling.hpp"
 
 using nlohmann::json;
@@ -23,14 +24,15 @@ json came_as(const CompanionFiles& files) {
   return config == files.end() ? json() : parse_json(config->second);
 }
 
-// A value of a file; null without the file or the key, or if the file is not JSON.
+// A value of a file; null without the file or the key, or if the file is not JSON, which is noted.
 json value_in(const CompanionFiles& files, const char* file, const char* key) {
   const auto found = files.find(file);
   if (found == files.end()) return nullptr;
   try {
     const json parsed = parse_json(found->second);
     return parsed.is_object() ? parsed.value(key, json()) : json();
-  } catch (const std::runtime_error&) {
+  } catch (const std::runtime_error& error) {
+    print_note_once(file + std::string(" cannot be read, and counts as absent: ") + error.what());
     return nullptr;
   }
 }
