@@ -70,6 +70,38 @@ Found search(const Model& model, const std::vector<int>& source, int beams, int 
   return beam_search(generator, {0}, kV, {beams, length, kV, [](int token) { return token == kEnd; }});
 }
 
+// The same as a list of texts: one ends as one of the likeliest `beams` continuations, and those that are still open at
+// the length compete with the others.
+Found search_in_lists(const Model& model, const std::vector<int>& source, int beams, int length) {
+  std::vector<Found> open = {{}}, done;
+  const auto more_likely = [](const Found& a, const Found& b) { return a.log_p > b.log_p; };
+  for (int n = 1; n <= length; ++n) {
+    std::vector<Found> longer;
+    for (const Found& text : open) {
+      std::vector<int> read = {0};
+      read.insert(read.end(), text.tokens.begin(), text.tokens.end());
+      const std::vector<double> log_p = log_probabilities(model, source, read);
+      for (int v = 0; v < kV; ++v) {
+        longer.push_back(text);
+        longer.back().tokens.push_back(v);
+        longer.back().log_p += log_p[(read.size() - 1) * kV + v];
+      }
+    }
+    std::ranges::sort(longer, more_likely);
+    open.clear();
+    for (int i = 0; i < int(longer.size()) && int(open.size()) < beams; ++i) {
+      const bool ends = longer[i].tokens.back() == kEnd;
+      if (!ends) open.push_back(longer[i]);
+      else if (i < beams) done.push_back(longer[i]);
+    }
+    std::ranges::sort(done, [](const Found& a, const Found& b) { return mean_log_p(a) > mean_log_p(b); });
+    if (int(done.size()) > beams) done.resize(beams);
+    if (int(done.size()) == beams && mean_log_p(open[0]) <= mean_log_p(done.back())) break;
+  }
+  done.insert(done.end(), open.begin(), open.end());
+  return *std::ranges::max_element(done, {}, mean_log_p);
+}
+
 }  // namespace
 
 TEST_CASE("a generator that reads a source has the logits of the full pass", "[generate][cross]") {
@@ -123,6 +155,20 @@ TEST_CASE("enough beams find the best of all texts, and one beam none that is be
     }
     const Found one = search(model, source, 1, 8);
     CHECK(mean_log_p(one) <= mean_log_p(search(model, source, 60, 8)) + 1e-9);
+  }
+}
+
+TEST_CASE("beam search is that of transformers", "[generate][cross][long]") {
+  const Model model = translator();
+  for (int seed = 1; seed <= 12; ++seed) {
+    const std::vector<int> source = random_ints(5, seed, kV);
+    for (const int beams : {2, 3, 4})
+      for (const int length : {2, 4, 7}) {
+        INFO(seed << ", " << beams << " beams, " << length << " tokens");
+        const Found want = search_in_lists(model, source, beams, length), got = search(model, source, beams, length);
+        CHECK(got.tokens == want.tokens);
+        CHECK(std::fabs(got.log_p - want.log_p) < 1e-5);
+      }
   }
 }
 

@@ -59,8 +59,12 @@ TEST_CASE("documents end where --documents says", "[documents]") {
   two.bytes = "ab";
   two.files = {{"a", 0}, {"b", 1}};
   CHECK(find_documents(two, "line").size() == 2);
-  CHECK(message_of<std::runtime_error>([] { documents("a", "<|end|>"); }) ==
-        "--documents <|end|>: the text does not contain that");
+  two.name = "2 files";
+  CHECK(find_documents(two, "<|end|>").size() == 2);
+  CHECK(message_of<std::runtime_error>([&] { require_separator(two, "<|end|>"); }) ==
+        "--documents <|end|>: there is no such text in 2 files");
+  require_separator(two, "b");
+  require_separator(two, "line");
 }
 
 TEST_CASE("windows are packed into rows, none lost, none split, and few places are left", "[documents]") {
@@ -445,4 +449,19 @@ TEST_CASE("JSON lines are known by their name or by two objects, and logs in a f
   CHECK(contains(plan("folder"), "NOTE     JSON lines are learned as they are: folder/log.txt; "));
   f.write("folder/more.jsonl", log);
   CHECK(contains(plan("folder"), "folder/more.jsonl, line 1: there is no \"text\""));
+}
+
+TEST_CASE("a text to validate on may be one document, and that is noted", "[documents][program]") {
+  const Folder f;
+  f.write("many.txt", "One two three.<|endoftext|>Four five six.<|endoftext|>Seven eight nine ten.");
+  f.write("one.txt", "Eleven twelve thirteen.");
+  const std::string words = "--layers 1 --channels 8 --heads 1 --context 8 --batch 1 --steps 1 --warmup 0 --quiet "
+                            "--documents <|endoftext|> ";
+  f.must("train many.txt --val-fraction 0.5 " + words + "--out r");
+  const std::string note = "there is no <|endoftext|> in one.txt: each file is one document";
+  const Outcome o = f.run("eval r --data one.txt");
+  CHECK(o.status == 0);
+  CHECK(contains(o.err, "NOTE: " + note));
+  CHECK(contains(f.run("train many.txt --val-data one.txt --dry-run " + words).out, "NOTE     " + note));
+  check_refused(f, "train one.txt " + words, "--documents <|endoftext|>: there is no such text in one.txt");
 }

@@ -147,6 +147,19 @@ TEST_CASE("what train_gpt's adapters cannot compute is refused by its key", "[lo
   refused({{"layers_to_transform", {0}}}, "layers_to_transform is [0]" + plain);
   refused({{"init_lora_weights", "pissa"}}, "init_lora_weights is \"pissa\"" + plain);
   refused({{"a_new_key", 1}}, "a_new_key is 1" + plain);
+  const std::string unused = ", whose adapters the file has: peft would not use them";
+  const std::string first = good.at("target_modules").at(0).get<std::string>();
+  refused({{"target_modules", {first}}}, "target_modules leaves out ");
+  refused({{"target_modules", "nothing"}}, unused);
+  refused({{"target_modules", "("}}, "target_modules is no regular expression");
+  refused({{"exclude_modules", {first}}}, "exclude_modules leaves out ");
+  refused({{"exclude_modules", ".*" + first}}, unused);
+  for (const json& all : {json("all-linear"), json(".*"), json(nullptr)}) {
+    json file = good;
+    file["target_modules"] = all;
+    f.write_settings(file);
+    CHECK(f.run("eval adapters --data stories.txt").status == 0);
+  }
   refused({{"r", 0}}, "r is no whole number from 1 to 4096");
   refused({{"lora_alpha", "x"}}, "lora_alpha is no number");
   refused({{"lora_alpha", 0}}, "--lora-alpha is 0: must be 0.000001");

@@ -433,11 +433,37 @@ TEST_CASE("raw tokens of 32 bits are refused, and only a word makes a file one f
   CHECK(contains(twice.out, "NOTE     named twice, and read once: tokens/../tokens/train.bin\n"));
 }
 
+TEST_CASE("bits per byte are left out if the tokenizer changes the text", "[tokens][program]") {
+  const Folder f;
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "of \xef\xac\x81sh and \xef\xac\x82our\n";  // ligatures: fish and flour
+  f.write("t.txt", text);
+  f.must("tokenizer t.txt --vocab 300 --out same.json");
+  nlohmann::json other = parse_json(f.read("same.json"));
+  other["normalizer"] = {{"type", "NFKC"}};
+  f.write("nfkc.json", to_text(other));
+  const std::string unknown = "bits per byte are unknown: the tokenizer changes the text, whose ";
+  const std::string note = unknown + "6000 bytes are 5400 in its tokens";
+  for (const std::string documents : {"file", "line"}) {
+    const std::string words = " --layers 1 --channels 8 --heads 1 --context 8 --batch 1 --steps 1 --documents ";
+    const auto plan = [&](const std::string& tokenizer) {
+      return f.run("train t.txt --dry-run --tokenizer " + tokenizer + words + documents).out;
+    };
+    CHECK_FALSE(contains(plan("same.json"), unknown));
+    CHECK(contains(plan("nfkc.json"), documents == "file" ? note : unknown));
+  }
+  f.must("train t.txt --tokenizer nfkc.json --layers 1 --channels 8 --heads 1 --context 8 --batch 1 --steps 1 --quiet "
+         "--warmup 0 --out r");
+  const Outcome o = f.run("eval r --data t.txt --json");
+  CHECK(parse_json(o.out).at("bits_per_byte").is_null());
+  CHECK(contains(o.err, note));
+}
+
 TEST_CASE("a token file that is missing between others is noted, and masks that are", "[tokens]") {
   const Folder f;
   const std::string folder = f.path("tokens");
   const auto notes = [&] { return notes_on_token_files({folder}, find_token_files({folder}, true)); };
-  for (const char* name : {"train_000000", "train_000001", "train_000003", "train_000010", "one_7", "one_99", "year2024"})
+  for (const char* name : {"train_000000", "train_000001", "train_000003", "train_000010", "one_7", "one_99", "year24"})
     f.write("tokens/" + std::string(name) + ".bin", std::string(10, '\0'));
   CHECK(notes().empty());  // 4 of 11 are there: no sequence
   std::filesystem::remove(f.path("tokens/train_000010.bin"));
@@ -446,7 +472,7 @@ TEST_CASE("a token file that is missing between others is noted, and masks that 
   CHECK(notes_on_token_files({}, find_token_files({folder}, true)).empty());  // named one by one
   f.write("tokens/train_000002.bin", std::string(10, '\0'));
   CHECK(notes().empty());
-  for (const char* name : {"train_000000", "train_000001", "train_000003", "one_7", "one_99", "year2024"})
+  for (const char* name : {"train_000000", "train_000001", "train_000003", "one_7", "one_99", "year24"})
     f.write("tokens/" + std::string(name) + ".mask", std::string(5, '\1'));
   REQUIRE(notes().size() == 1);
   CHECK(contains(notes()[0], "train_000002.bin without a mask: all tokens count there, unlike in "));
@@ -629,7 +655,7 @@ TEST_CASE("a token beyond the vocabulary is refused", "[tokens]") {
   tokens[100] = 300;
   write_token_file(f.path("train.bin"), tokens, false);
   check_refused(f, "train train.bin --steps 1 --out r" + kSmallRun,
-                "train.bin holds token 300, and the tokenizer has 257: name the right one with --tokenizer");
+                "token 300 in train.bin, and the tokenizer has 257: name the right one with --tokenizer");
 }
 
 TEST_CASE("token files of another tokenizer are refused, whoever reads them", "[tokens]") {

@@ -54,7 +54,12 @@ std::string known_prompt(std::string prompt, const Tokenizer& tokenizer, Unknown
   drop_returns(prompt);
   if (const std::string note = tokenizer.note_on_special("the prompt", prompt); !note.empty())
     print_note(note);
-  return with_place([&] { return tokenizer.decode(tokenizer.encode(prompt, unknown)); });
+  size_t count = 0;
+  std::string known = with_place([&] { return tokenizer.decode(tokenizer.encode(prompt, unknown, &count)); });
+  if (count > 0)
+    print_note(counted(static_cast<double>(count), "character") + " of the prompt not in the vocabulary: " +
+               tokenizer.done_with(unknown));
+  return known;
 }
 
 // Writes to standard output: exact bytes to a file or a pipe, no control characters to a terminal, which would obey

@@ -117,6 +117,7 @@ Tokenizer tokenizer_for(const TokenizeOptions& o, std::string& source) {
   const Text text = read_text(o.data, o);
   std::vector<std::string> special = text.chat ? text.chat->special_names() : std::vector<std::string>();
   special.insert(special.begin(), o.separator);
+  require_separator(text, o.documents);
   return train_tokenizer(text_of_documents(text, find_documents(text, o.documents)), vocabulary, special);
 }
 
@@ -163,6 +164,7 @@ Tokenized tokenized(const TokenizeOptions& o, const Tokenizer& tokenizer, const 
   t.data.bytes = text.bytes.size();
   size_t unknown = 0;
   if (t.data.around.first >= 0) {
+    require_separator(text, o.documents);
     const std::vector<TextSpan> parts = find_documents(text, o.documents);
     if (t.data.around.first == t.data.around.last) require_one_end(parts, text.name);
     t.documents = append_documents(t.data, text.bytes, parts, o.unknown, unknown);

@@ -183,6 +183,8 @@ constexpr const char* kNeedsValidation =
 // ---- checks: an error in the last run is reported now, not after an hour------------------------------------
 
 void check_options(const CompareOptions& c, const TrainOptions& o) {
+  if (c.join && c.grid.empty() && c.tune.empty())
+    throw std::runtime_error("there is no comparison in " + o.out + " to join, and no --grid to begin one");
   if (c.grid.empty() && c.tune.empty())
     throw std::invalid_argument("--grid is missing: say what to compare, e.g. --grid placement=post,pre seed=1,2");
   if (o.data.empty()) throw std::invalid_argument("--data is missing: name the text to train on");

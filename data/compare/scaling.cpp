@@ -99,6 +99,8 @@ std::string sizes_for(const std::vector<double>& budgets, const std::vector<Size
 
 // Sizes are of new models, and nothing else may choose them or the steps.
 void check_flops(const Command& command) {
+  if (command.train.resume)
+    throw std::invalid_argument("a comparison keeps its sizes: leave --flops out to go on, or begin another one");
   if (command.train.data.empty()) throw std::invalid_argument("--data is missing: name the text to train on");
   const Grid grid = parse_grid(command.compare.grid);
   const Tuning tuning = parse_tuning(command.compare.tune);

@@ -283,7 +283,7 @@ void print_failures(const Comparison& c) {
     std::string text = (is_numbered(names) ? names[run.cell + 1][0] + "  seed=" + run.seed : run.label) + ": " +
                        describe(r);
     if (r.state == RunState::stuck || above) text += format("; the unigram entropy is %.4f", r.unigram);
-    if (r.state == RunState::failed) text += ", see " + run.directory + "/log.txt";
+    if (r.state == RunState::failed) text += ", see " + c.out() + "/" + run.directory + "/log.txt";
     std::puts(text.c_str());
   }
 }

@@ -426,8 +426,10 @@ std::string said_as_toml(const Command& command) {
   for (Given g : command.given) {
     const Setting& s = *r.find(g.name);
     if (s.call) continue;
-    if (s.input)
-      for (std::string& path : g.values) path = absolute_path(path);
+    for (std::string& value : g.values) {
+      const bool names_one = s.files && value.find_first_of("./") != value.npos && std::filesystem::exists(value);
+      if (s.input || names_one) value = absolute_path(value);
+    }
     const std::string value = s.list ? toml(g.values) : toml(g.values[0]);
     text += g.name + " = " + (s.flag() ? g.values[0] : value) + "\n";
   }

@@ -68,6 +68,10 @@ MemoryNeed memory_of_run(const TrainOptions& o) {
   const std::vector<TensorSpec> table = table_of_run(o);
   MemoryNeed need = memory_of_training(o.config, o.batch, table, state_floats(table), scratch_floats(table));
   if (o.resume || !o.init_from.empty()) need.profile = 0;  // the checkpoint has the gains
+  if (o.diagnostics > 0) {
+    for (const TensorSpec& spec : table) need.watched += spec.size() * sizeof(float);
+    need.watched += size_t(o.batch) * o.config.context * o.config.channels * sizeof(float);
+  }
   need.gradients *= std::bit_width(static_cast<unsigned>(o.lanes));  // a buffer for each level of the tree
   return need;
 }

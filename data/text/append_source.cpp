@@ -85,7 +85,15 @@ std::vector<Stretch> documents_among(const Dataset& data, size_t begin, size_t e
 // Appends the tokens of a text, and returns its documents if it has separators.
 std::vector<Stretch> append_source_text(Dataset& data, TextSource& source, Unknown unknown, size_t& count) {
   Text& text = source.text;
-  if (data.around.first >= 0) return append_documents(data, text.bytes, source.documents, unknown, count);
+  if (data.around.first >= 0) {
+    for (const TextSpan& part : source.documents) {
+      data.encoded += part.token ? 0 : part.end - part.begin;
+      data.texts += !part.token;
+    }
+    return append_documents(data, text.bytes, source.documents, unknown, count);
+  }
+  data.encoded += text.bytes.size();
+  ++data.texts;
   if (data.tokenizer.vocabulary() <= 1 << 8) append_text<uint8_t>(data, text, unknown, count);
   else if (data.tokenizer.vocabulary() <= 1 << 16) append_text<uint16_t>(data, text, unknown, count);
   else append_text<uint32_t>(data, text, unknown, count);

@@ -30,7 +30,7 @@ std::span<const TokenWindow> shuffled_row(const Dataset& data, uint64_t seed, ui
 // Returns the token. Throws if it is beyond the vocabulary, which is possible in a mapped file.
 uint32_t known(const Dataset& data, uint32_t token) {
   if (static_cast<int64_t>(token) < data.tokenizer.vocabulary()) return token;
-  throw std::runtime_error(data.name + " holds token " + std::to_string(token) + ", and the tokenizer has " +
+  throw std::runtime_error("token " + std::to_string(token) + " in " + data.name + ", and the tokenizer has " +
                            std::to_string(data.tokenizer.vocabulary()) + ": name the right one with --tokenizer");
 }
 
@@ -117,15 +117,41 @@ std::vector<size_t> count_tokens(const Dataset& data, size_t n, bool all, const 
   return count;
 }
 
+// The bytes of tokens that are not special, by how often each occurs.
+size_t bytes_of(const Dataset& data, const std::vector<size_t>& times) {
+  const std::vector<bool> special = special_tokens(data.tokenizer);
+  size_t bytes = 0;
+  for (size_t token = 0; token < times.size(); ++token)
+    if (times[token] > 0 && !special[token])
+      bytes += times[token] * data.tokenizer.decode(static_cast<int>(token)).size();
+  return bytes;
+}
+
+// Returns why the tokens do not tell how long the text was, or "". A tokenizer may put a space before each part of the
+// text, and find names of special tokens in it.
+std::string note_on_changed_text(const Dataset& data) {
+  constexpr size_t kStretch = 1 << 16;
+  if (data.encoded == 0 || !data.tokenizer.reads_token_files()) return "";  // bytes and characters stay what they are
+  const size_t all = data.tokens.size();
+  const std::vector<size_t> times = count_tokens(data, (all + kStretch - 1) / kStretch, true, [&](size_t i) {
+    return Stretch{i * kStretch, std::min(all, (i + 1) * kStretch)};
+  });
+  const size_t bytes = bytes_of(data, times);
+  size_t names = 0;
+  for (int token = 0; token < data.tokenizer.vocabulary(); ++token)
+    if (token != data.around.first && token != data.around.last && token != data.around.begin)
+      names += times[static_cast<size_t>(token)] * data.tokenizer.name_of_special(token).size();
+  if (data.encoded <= bytes + names && bytes <= data.encoded + data.texts) return "";
+  return "bits per byte are unknown: the tokenizer changes the text, whose " + std::to_string(data.encoded) +
+         " bytes are " + std::to_string(bytes) + " in its tokens";
+}
+
 // Returns the bytes of text that the validation targets stand for. A special token between documents stands for none,
 // and neither does the space that SentencePiece puts before a document.
 double bytes_of_targets(const Dataset& data, const std::vector<size_t>& targets) {
-  const std::vector<bool> special = special_tokens(data.tokenizer);
-  size_t bytes = 0;
-  for (size_t token = 0; token < targets.size(); ++token)
-    if (targets[token] > 0 && !special[token])
-      bytes += targets[token] * data.tokenizer.decode(static_cast<int>(token)).size();
+  size_t bytes = bytes_of(data, targets);
   if (!data.tokenizer.prefixes_space()) return static_cast<double>(bytes);
+  const std::vector<bool> special = special_tokens(data.tokenizer);
   const size_t step = sampling_step(data, data.val_targets());
   for (size_t i = 0; i < data.val.windows().size(); i += step) {
     bool begins = false;  // true if the next token begins a document
@@ -208,10 +234,12 @@ void measure_validation(Dataset& data) {
     nats -= times * std::log(static_cast<double>(trained[token] + 1) / total);
     counted += times;
   }
-  // Where tokens are hidden, most bytes are visible, so bits per byte would mean nothing.
-  if (!data.hides())
-    data.val_bytes = bytes_of_targets(data, targets) * (static_cast<double>(data.val_targets()) / counted);
   data.unigram_nats = nats / counted;
+  if (data.hides()) return;  // most bytes are visible, so bits per byte would mean nothing
+  if (const std::string note = note_on_changed_text(data); note.empty())
+    data.val_bytes = bytes_of_targets(data, targets) * (static_cast<double>(data.val_targets()) / counted);
+  else
+    data.notes.push_back(note);
 }
 
 double Dataset::bits_per_byte(double nats_per_token) const {

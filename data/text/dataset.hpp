@@ -26,10 +26,12 @@ struct Dataset {
   Tokenizer tokenizer;
   Tokens tokens;
   size_t bytes = 0;                  // size of the whole text, or of its token files
+  size_t encoded = 0, texts = 0;     // bytes that the tokenizer encoded, and in how many parts; 0: token files
   size_t words = 0;                  // of the text for training, split at white space; 0: token files, or --data-limit
   size_t train = 0;                  // tokens for training, the first ones in a stream; the rest is for validation
   size_t left_out = 0;               // tokens between these parts, which --data-limit leaves out
-  double val_bytes = 0;              // bytes of text that the validation targets stand for; a separator counts as none
+  double val_bytes = 0;              // bytes of text that the validation targets stand for; a separator counts as none;
+                                     // 0 if unknown, or if the tokenizer changes the text
   double unigram_nats = NAN;         // cross-entropy of the training part's token frequencies on the validation part
   Rows rows;                         // for training, each once per epoch; empty: windows anywhere in the stream
   Rows val;                          // for validation
@@ -53,12 +55,12 @@ struct Dataset {
   size_t val_tokens() const { return tokens.size() - train - left_out; }  // of a stream
   size_t targets_among(size_t begin, size_t end) const;  // how many tokens [begin, end) count as targets, or are masked
   double uniform_nats() const;  // log of the number of tokens that can occur
-  double bits_per_byte(double nats_per_token) const;  // NAN if the tokenizer does not know the text of its tokens
+  double bits_per_byte(double nats_per_token) const;  // NAN if val_bytes is 0
   std::string in_units(double nats_per_token) const;  // "2.3026 nats/token, 3.3219 bits/byte", or without the latter
   double rows_per_epoch(int T) const;  // rows of T tokens that cover the training part once
 };
 
-// Sets `val_bytes` and `unigram_nats`.
+// Sets `val_bytes` and `unigram_nats`. Adds a note if bits per byte cannot be known.
 void measure_validation(Dataset& data);
 
 // Returns the image of i under a random permutation of 0 ... n - 1: a Feistel network over the next power of four (Luby

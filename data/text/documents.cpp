@@ -186,10 +186,17 @@ std::vector<Stretch> append(Dataset& data, std::string_view text, const std::vec
 
 }  // namespace
 
-std::vector<TextSpan> find_documents(const Text& text, const std::string& how) {
+bool lacks_separator(const Text& text, const std::string& how) {
   const bool named = std::find(std::begin(kDocuments), std::end(kDocuments), how) != std::end(kDocuments);
-  if (!named && text.bytes.find(how) == text.bytes.npos)
-    throw std::runtime_error("--documents " + how + ": the text does not contain that");
+  return !named && text.bytes.find(how) == text.bytes.npos;
+}
+
+void require_separator(const Text& text, const std::string& how) {
+  if (lacks_separator(text, how))
+    throw std::runtime_error("--documents " + how + ": there is no such text in " + text.name);
+}
+
+std::vector<TextSpan> find_documents(const Text& text, const std::string& how) {
   std::vector<TextSpan> documents;
   for (size_t i = 0; i < text.files.size(); ++i) {
     const std::vector<TextSpan>& known = text.files[i].spans;

@@ -19,6 +19,11 @@ inline constexpr const char* kDocuments[] = {"file", "line", "paragraph"};
 // Throws std::runtime_error if the text does not contain `how`.
 std::vector<TextSpan> find_documents(const Text& text, const std::string& how);
 
+// True if `how` is a text that separates documents and does not occur: each file is one document then. Where that is no
+// use, require_separator() throws std::runtime_error.
+bool lacks_separator(const Text& text, const std::string& how);
+void require_separator(const Text& text, const std::string& how);
+
 // Returns the documents, each followed by a newline: the text to train a byte-pair encoding on.
 std::string text_of_documents(const Text& text, const std::vector<TextSpan>& documents);
 

@@ -108,6 +108,12 @@ void find_documents(TextSource& source, const std::string& how) {
   if (static_cast<size_t>(documents) != source.nats.size() * (source.pairs ? 2 : 1)) source.nats.clear();
 }
 
+// A text to validate on may be one document.
+void note_one_document(Dataset& data, const TextSource& source) {
+  if (source.token_files.empty() && lacks_separator(source.text, data.documents))
+    data.notes.push_back("there is no " + data.documents + " in " + source.text.name + ": each file is one document");
+}
+
 // Counts words as `wc -w` does.
 size_t count_words(const TextSource& source) {
   size_t words = 0;
@@ -324,8 +330,10 @@ Dataset load_dataset(const TextOptions& given, const Tokenizer* tokenizer, int c
   for (const TextSource* part : {&source, &validation})
     if (known) require_same_tokens(data, *part, {*known, file});
   decide_documents(data, options, source, known);
+  if (source.token_files.empty()) require_separator(source.text, data.documents);
   if (options.data_limit == 0) data.words = count_words(source);
   if (separate) find_documents(validation, data.documents);
+  if (separate) note_one_document(data, validation);
   choose_tokenizer(data, options, known, source, validation, context);
   note_unread(data, given, facts_of(data, source, validation, known));
   Parts parts = append_parts(data, source, validation, options, context);
@@ -370,6 +378,7 @@ Dataset load_for_evaluation(const TextFiles& given, const Tokenizer& tokenizer, 
   if (data.chat) require_tokens(*data.chat, tokenizer);
   require_same_tokens(data, source, {tokenizer, ""});
   decide_documents(data, how, source, &tokenizer);
+  note_one_document(data, source);
   data.tokenizer = tokenizer.finding_special(files.finds_special);
   set_hidden(data, how, context);
   set_separator(data, how.separator);

@@ -49,13 +49,15 @@ Found beam_search(Generator& generator, const std::vector<int>& prompt, int V, c
   for (int n = 1; n <= search.length && !(search.stopped && search.stopped()); ++n) {
     std::vector<Found> next;
     std::vector<int> parents, tokens;
+    size_t rank = 0;
     for (const Candidate& c : candidates(open, logits, V, search)) {
+      const bool leads = rank++ < beams;
       Found text = open[c.parent];
       text.tokens.push_back(c.token);
       text.log_p = c.log_p;
       text.ended = search.ends(c.token);
       if (text.ended) {
-        done.push_back(std::move(text));
+        if (leads) done.push_back(std::move(text));
       } else if (next.size() < beams) {
         parents.push_back(c.parent);
         tokens.push_back(c.token);
@@ -69,6 +71,6 @@ Found beam_search(Generator& generator, const std::vector<int>& prompt, int V, c
     generator.fork(parents);
     logits = generator.step(tokens);
   }
-  if (done.size() < beams) done.insert(done.end(), open.begin(), open.end());
+  done.insert(done.end(), open.begin(), open.end());  // too long, or stopped; else they cannot win
   return *std::ranges::max_element(done, [](const Found& a, const Found& b) { return is_better(b, a); });
 }

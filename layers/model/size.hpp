@@ -22,7 +22,8 @@ struct MemoryNeed {
   size_t padding = 0;  // unused rest of each buffer's last page
   size_t best = 0;     // a copy of the best weights
   size_t profile = 0;  // Admin's pass before the first step, as far as it exceeds cache + best
-  size_t other() const { return cache + padding + best + profile + kProgramBytes; }
+  size_t watched = 0;  // what diagnostics compare a step with
+  size_t other() const { return cache + padding + best + profile + watched + kProgramBytes; }
   size_t total() const { return weights + gradients + moments + activations + scratch + other(); }
 };
 // Returns the bytes for training steps on B sequences and for samples between them. `state` and `scratch` are the

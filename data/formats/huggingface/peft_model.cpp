@@ -13,6 +13,7 @@
 #include "data/formats/safetensors.hpp"
 #include "data/options/options.hpp"
 #include "data/strings/errors.hpp"
+#include "data/strings/pattern.hpp"
 #include "data/strings/utf8.hpp"
 #include "peft_modules.hpp"
 
@@ -25,9 +26,9 @@ constexpr size_t kLargestAdapterConfig = 1 << 20;  // bytes
 constexpr const char* kBase = "base_model_name_or_path";
 
 // Keys that do not change what the adapters compute, or that only repeat what their tensors say.
-constexpr const char* kUnread[] = {"auto_mapping",   "exclude_modules", "fan_in_fan_out",   "inference_mode",
-                                   "megatron_core",  "peft_version",    "qalora_group_size", "revision",
-                                   "runtime_config", "target_modules",  kBase};
+constexpr const char* kUnread[] = {"auto_mapping", "fan_in_fan_out",    "inference_mode", "megatron_core",
+                                   "peft_version", "qalora_group_size", "revision",       "runtime_config", kBase};
+constexpr const char *kTargets = "target_modules", *kExcluded = "exclude_modules";  // compared with the tensors
 
 // Values that a key may have. Any other key of adapter_config.json must be absent, null, false or empty.
 struct AllowedKey {
@@ -45,6 +46,7 @@ bool is_off(const json& value) { return value.is_null() || value == false || val
 bool is_allowed(const std::string& key, const json& value) {
   for (const char* unread : kUnread)
     if (key == unread) return true;
+  if (key == kTargets || key == kExcluded) return true;
   for (const AllowedKey& row : kAllowed)
     if (key == row.key) return std::find(row.values.begin(), row.values.end(), value) != row.values.end();
   return is_off(value);
@@ -68,6 +70,36 @@ void read_settings(Config& c, const json& file) {
   c.lora_rank = static_cast<int>(*rank);
   c.lora_alpha = static_cast<float>(file.value("use_rslora", false) ? alpha * std::sqrt(*rank) : alpha);
   c.lora_dropout = static_cast<float>(number("lora_dropout", 0));
+}
+
+// True if a value of target_modules or exclude_modules names a module, as peft decides: a text is a regular expression
+// for the whole name, and an element of a list is the name or its end, after a dot.
+bool names_module(const char* key, const json& value, const std::string& module) {
+  if (value.is_string()) {
+    try {
+      return Pattern(key, "^(?:" + value.get<std::string>() + ")$").matches(module);
+    } catch (const std::invalid_argument&) {
+      throw std::runtime_error(key + std::string(" is no regular expression"));
+    }
+  }
+  return std::ranges::any_of(value, [&](const json& name) {
+    return name.is_string() && (name == module || module.ends_with("." + name.get<std::string>()));
+  });
+}
+
+// peft leaves out modules that the settings do not name, whatever the file holds.
+void require_named(const json& file, const std::vector<AdapterTensor>& tensors) {
+  constexpr std::string_view kBefore = "base_model.model.", kAfter = ".lora_A.weight";
+  const json targets = file.value(kTargets, json()), excluded = file.value(kExcluded, json());
+  const bool all = targets.is_null() || targets == "all-linear";
+  for (const AdapterTensor& t : tensors) {
+    if (!t.name.starts_with(kBefore) || !t.name.ends_with(kAfter)) continue;
+    const std::string module = t.name.substr(kBefore.size(), t.name.size() - kBefore.size() - kAfter.size());
+    const bool out = !is_off(excluded) && names_module(kExcluded, excluded, module);
+    if (out || !(all || names_module(kTargets, targets, module)))
+      throw std::runtime_error((out ? kExcluded : kTargets) + std::string(" leaves out ") + module +
+                               ", whose adapters the file has: peft would not use them");
+  }
 }
 
 json adapter_config(const std::string& folder) {
@@ -96,6 +128,7 @@ class AdaptedModel : public ForeignModel {
       return resolved(config_);
     });
     tensors_ = adapter_tensors(architecture, config_);
+    explained(folder + kAdapterConfig + " cannot be used: ", [&] { require_named(file, tensors_); });
     require_tensors(folder);
   }
 
