@@ -178,7 +178,7 @@ TEST_CASE("a model of masks lists the likeliest tokens, and fills a text with th
   const Model model = masked_model();
   const Tokenizer tokenizer = Tokenizer::bytes().with_special({"<|endoftext|>", "[MASK]"});
   const std::vector<int> tokens = masked_prompt(tokenizer, "a [MASK]b[MASK]", {256, 256}, Unknown::error, 16);
-  CHECK(tokens == std::vector<int>{256, 'a', ' ', 257, 'b', 257});
+  CHECK(tokens == std::vector<int>{256, 'a', ' ', 257, 'b', 257, 256});
   const Activations activations = allocate_activations(model.config, 1, 6, false);
   std::vector<float> logits(6 * 258);
   batch_logits(logits.data(), model, activations, {tokens.data(), nullptr, 1, 6});

@@ -25,7 +25,7 @@ std::vector<int> masked_prompt(const Tokenizer& tokenizer, const std::string& pr
     begin = at + mask.size();
   }
   append(prompt.substr(begin));
-  if (around.last >= 0 && around.last != around.first) tokens.push_back(around.last);
+  if (around.last >= 0) tokens.push_back(around.last);  // as in training, also if neighbors share it there
   if (std::ranges::find(tokens, tokenizer.special(mask)) == tokens.end())
     throw std::runtime_error("this model fills masks: write " + mask + " in the place of a token, such as --prompt '" +
                                 (prompt.empty() ? "The " : one_line(prompt) + " ") + mask + "'");

@@ -24,7 +24,7 @@ struct Found {
 };
 
 // Returns the text of the highest score, the mean log-probability of its tokens (Wu et al. 2016, arXiv 1609.08144, §7,
-// with the length penalty of transformers, at 1). The generator must be for `beams` sequences. It stops once no
-// beginning can still win at its present length. As in transformers, a text may end only as one of the `beams` likeliest
-// candidates, and beginnings compete with texts that have ended once they have `length` tokens.
+// with the length penalty of transformers, at 1). As in transformers, a text may end only as one of the `beams`
+// likeliest candidates, and beginnings of `length` tokens compete with texts that have ended. The generator must be for
+// `beams` sequences. The search stops once no beginning can still win at its present length.
 Found beam_search(Generator& generator, const std::vector<int>& prompt, int V, const BeamSearch& search);

@@ -440,8 +440,9 @@ void note_special_tokens(Text& text, const Tokenizer& tokenizer) {
   if (const std::string note = tokenizer.note_on_special(text.name, text.bytes); !note.empty())
     text.notes.push_back(note + "; where it separates documents, name it: --documents '" + kEndOfText + "'");
   else if (text.bytes.find(kEndOfText) != text.bytes.npos)
-    text.notes.push_back("there is " + std::string(kEndOfText) + " in " + text.name + ", read as ordinary text; where " +
-                         "it separates documents, name it: --documents '" + kEndOfText + "'");
+    text.notes.push_back("there is " + std::string(kEndOfText) + " in " + text.name +
+                         ", read as ordinary text; where it separates documents, name it: --documents '" + kEndOfText +
+                         "'");
 }
 
 bool drop_returns(std::string& text, size_t begin) {
