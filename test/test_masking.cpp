@@ -179,9 +179,9 @@ TEST_CASE("a model of masks lists the likeliest tokens, and fills a text with th
   const Tokenizer tokenizer = Tokenizer::bytes().with_special({"<|endoftext|>", "[MASK]"});
   const std::vector<int> tokens = masked_prompt(tokenizer, "a [MASK]b[MASK]", {256, 256}, Unknown::error, 16);
   CHECK(tokens == std::vector<int>{256, 'a', ' ', 257, 'b', 257, 256});
-  const Activations activations = allocate_activations(model.config, 1, 6, false);
-  std::vector<float> logits(6 * 258);
-  batch_logits(logits.data(), model, activations, {tokens.data(), nullptr, 1, 6});
+  const Activations activations = allocate_activations(model.config, 1, 7, false);
+  std::vector<float> logits(7 * 258);
+  batch_logits(logits.data(), model, activations, {tokens.data(), nullptr, 1, 7});
   const std::vector<FilledMask> masks = fill_masks(model, activations, tokens, 257, 300);
   REQUIRE(masks.size() == 2);
   CHECK((masks[0].place == 3 && masks[1].place == 5));
