@@ -87,13 +87,13 @@ std::vector<Stretch> append_source_text(Dataset& data, TextSource& source, Unkno
   Text& text = source.text;
   if (data.around.first >= 0) {
     for (const TextSpan& part : source.documents) {
-      data.encoded += part.token ? 0 : part.end - part.begin;
-      data.texts += !part.token;
+      data.encoding.bytes += part.token ? 0 : part.end - part.begin;
+      data.encoding.parts += !part.token;
     }
     return append_documents(data, text.bytes, source.documents, unknown, count);
   }
-  data.encoded += text.bytes.size();
-  ++data.texts;
+  data.encoding.bytes = text.bytes.size();
+  data.encoding.parts = 1;
   if (data.tokenizer.vocabulary() <= 1 << 8) append_text<uint8_t>(data, text, unknown, count);
   else if (data.tokenizer.vocabulary() <= 1 << 16) append_text<uint16_t>(data, text, unknown, count);
   else append_text<uint32_t>(data, text, unknown, count);
@@ -115,6 +115,7 @@ std::vector<Document> append_source(Dataset& data, TextSource& source, const Tex
   if (data.documents != kEndOfText) note_special_tokens(text, data.tokenizer);
   data.notes.insert(data.notes.end(), text.notes.begin(), text.notes.end());
   const size_t before = data.tokens.size();
+  data.encoding = {.begin = before};
   size_t unknown = 0;
   std::vector<Stretch> stretches;
   if (!source.token_files.empty()) {

@@ -131,18 +131,19 @@ size_t bytes_of(const Dataset& data, const std::vector<size_t>& times) {
 // text, and find names of special tokens in it.
 std::string note_on_changed_text(const Dataset& data) {
   constexpr size_t kStretch = 1 << 16;
-  if (data.encoded == 0 || !data.tokenizer.reads_token_files()) return "";  // bytes and characters stay what they are
-  const size_t all = data.tokens.size();
-  const std::vector<size_t> times = count_tokens(data, (all + kStretch - 1) / kStretch, true, [&](size_t i) {
-    return Stretch{i * kStretch, std::min(all, (i + 1) * kStretch)};
+  const Encoding& text = data.encoding;
+  if (text.bytes == 0 || !data.tokenizer.reads_token_files()) return "";  // bytes and characters stay what they are
+  const size_t end = data.tokens.size(), n = (end - text.begin + kStretch - 1) / kStretch;
+  const std::vector<size_t> times = count_tokens(data, n, true, [&](size_t i) {
+    return Stretch{text.begin + i * kStretch, std::min(end, text.begin + (i + 1) * kStretch)};
   });
   const size_t bytes = bytes_of(data, times);
   size_t names = 0;
   for (int token = 0; token < data.tokenizer.vocabulary(); ++token)
     if (token != data.around.first && token != data.around.last && token != data.around.begin)
       names += times[static_cast<size_t>(token)] * data.tokenizer.name_of_special(token).size();
-  if (data.encoded <= bytes + names && bytes <= data.encoded + data.texts) return "";
-  return "bits per byte are unknown: the tokenizer changes the text, whose " + std::to_string(data.encoded) +
+  if (text.bytes <= bytes + names && bytes <= text.bytes + text.parts) return "";
+  return "bits per byte are unknown: the tokenizer changes the text, whose " + std::to_string(text.bytes) +
          " bytes are " + std::to_string(bytes) + " in its tokens";
 }
 

@@ -21,12 +21,17 @@ struct Batch;  // layers/model/model.hpp
 // What fills a row of T tokens: a window of the stream, several documents that do not see each other, or one document.
 enum class Packing { stream, documents, padded };
 
+// What the tokenizer encoded: how many bytes in how many parts, and where their tokens begin. 0 bytes: token files.
+struct Encoding {
+  size_t bytes = 0, parts = 0, begin = 0;
+};
+
 // A text as tokens. Statistics of mapped files come from samples of about a million tokens.
 struct Dataset {
   Tokenizer tokenizer;
   Tokens tokens;
   size_t bytes = 0;                  // size of the whole text, or of its token files
-  size_t encoded = 0, texts = 0;     // bytes that the tokenizer encoded, and in how many parts; 0: token files
+  Encoding encoding;                 // of the last source, which is the one for validation if there are two
   size_t words = 0;                  // of the text for training, split at white space; 0: token files, or --data-limit
   size_t train = 0;                  // tokens for training, the first ones in a stream; the rest is for validation
   size_t left_out = 0;               // tokens between these parts, which --data-limit leaves out

@@ -110,7 +110,8 @@ void find_documents(TextSource& source, const std::string& how) {
 
 // A text to validate on may be one document.
 void note_one_document(Dataset& data, const TextSource& source) {
-  if (source.token_files.empty() && lacks_separator(source.text, data.documents))
+  const bool lines = std::ranges::none_of(source.text.files, [](const Text::File& f) { return f.spans.empty(); });
+  if (source.token_files.empty() && !lines && lacks_separator(source.text, data.documents))
     data.notes.push_back("there is no " + data.documents + " in " + source.text.name + ": each file is one document");
 }
 
