@@ -70,8 +70,8 @@ Found search(const Model& model, const std::vector<int>& source, int beams, int 
   return beam_search(generator, {0}, kV, {beams, length, kV, [](int token) { return token == kEnd; }});
 }
 
-// The same as a list of texts: one ends as one of the likeliest `beams` continuations, and those that are still open at
-// the length compete with the others.
+// Beam search over lists of texts. A text may end only as one of the `beams` likeliest continuations, and texts that
+// are still open at the length compete with those that have ended.
 Found search_in_lists(const Model& model, const std::vector<int>& source, int beams, int length) {
   std::vector<Found> open = {{}}, done;
   const auto more_likely = [](const Found& a, const Found& b) { return a.log_p > b.log_p; };

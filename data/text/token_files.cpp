@@ -80,7 +80,7 @@ Names matching(const std::string& pattern) {
   return files;
 }
 
-// Names of files NAME123.bin that are missing between others. If more are missing than there, these are no counts.
+// Names of files NAME123.bin that are missing between others. If most are missing, the numbers mean something else.
 Names missing_between(const Names& files) {
   std::map<std::string, std::map<long, std::string>> numbered;  // the name before its number; number and digits
   for (const std::string& file : files) {

@@ -186,7 +186,7 @@ void advise_large_pages(std::string& text) {
 // What the first bytes of a file tell.
 struct Look {
   std::string_view bytes;
-  size_t bad = first_non_text(bytes);  // npos: none of them
+  size_t bad = first_non_text(bytes);  // where the first byte is that is no text; npos: nowhere
   bool is_text = bad == bytes.npos || is_cut_short(bytes.substr(bad));
 };
 
