@@ -79,6 +79,6 @@ TEST_CASE("a second of training comes before measurements, which --dry-run makes
   CHECK_FALSE(contains(brief, "\ntime "));
   const std::string planned = f.run(words + "--steps 100 --dry-run").out;
   CHECK(contains(planned, "\nspeed    at most "));
-  CHECK(contains(planned, "\ntime     about 0:0"));
+  CHECK(contains(planned, "\ntime     about "));
   CHECK_FALSE(contains(f.run(words + "--steps 99 --dry-run").out, "\ntime "));
 }

@@ -377,8 +377,18 @@ TEST_CASE("compare --eval-pairs has a column of pairs, and no other comparison h
   for (const std::string seed : {"1", "2"})
     mean += parse_json(f.read("with/placement=pre/seed=" + seed + "/outcome.json"))["pairs"].get<double>() / 2;
   CHECK(contains(with.out, format("  %.4f ± ", mean)));
-  f.write("p.jsonl", f.read("p.jsonl") + "{\"sentence_good\": \"a\", \"sentence_bad\": \"b\"}\n");
+  f.write("p.jsonl", f.read("p.jsonl") + "{\"sentence_good\": \"a.\", \"sentence_bad\": \"b.\"}\n");
   check_refused(f, "compare --out with --resume", "the file of --eval-pairs has changed");
+
+  const auto too_long = [&](const std::string& cells, const std::string& message) {
+    const std::string small = "compare stories.txt --layers 1 --heads 1 --channels 8 --eval-pairs long.jsonl ";
+    check_refused(f, small + "--out short --grid " + cells, message);
+    CHECK_FALSE(f.has("short"));
+  };
+  f.write("long.jsonl", "{\"sentence_good\": \"" + std::string(40, 'a') + "\", \"sentence_bad\": \"b.\"}\n");
+  too_long("context=64,16", "cell context=16: long.jsonl, line 1 has 40 tokens, and the model's context is 16");
+  too_long("objective=lm,mlm", "cell objective=mlm: minimal pairs and questions need a model of the next token, and "
+                               "this one has --objective mlm");
 }
 
 TEST_CASE("eval --hellaswag counts questions whose right completion has the lowest loss", "[measure]") {

@@ -330,7 +330,7 @@ TEST_CASE("a resumed run keeps its time limit, and a new length replaces it", "[
   const Stopwatch clock;
   const Outcome o = f.run(again);
   CHECK(clock.seconds() < 3 - over + 1.5);
-  CHECK(contains(o.out, "resume   --for still ends the run after 0:03 of training in all, of which 0:0"));
+  CHECK(contains(o.out, "resume   --for still ends the run after 3 s of training in all, of which "));
   CHECK(contains(o.out, " are over; a new --for or --steps changes that"));
   CHECK(read_outcome(f.path("r"))->finished);
   check_refused(f, again, "is finished: say how far to go on");

@@ -25,7 +25,8 @@ Forecast forecast(const Comparison& c);
 // "54 to 72 runs of 400 steps", or "of 700 to 800 steps"
 std::string runs_text(const Forecast& f);
 
-// "about 12:04 to 18:10, at the speed of a few steps of placement=post"; "" if unknown, or if all runs are trained.
+// "about 12 min 4 s to 18 min 10 s, at the speed of a few steps of placement=post"; "" if unknown, or if all runs are
+// trained.
 std::string time_text(const Forecast& f);
 
 // "1.2e+14 to 1.5e+14 FLOPs"

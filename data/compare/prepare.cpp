@@ -12,6 +12,7 @@
 #include "data/files/files.hpp"
 #include "data/options/command_line.hpp"
 #include "data/options/settings_file.hpp"
+#include "data/run/multiple_choice.hpp"
 #include "data/run/resume.hpp"
 #include "data/run_directory/directory.hpp"
 #include "data/strings/errors.hpp"
@@ -260,6 +261,20 @@ std::string first_and(const Comparison& c, size_t planned) {
   return "runs " + text(points[0]) + " and " + text(points[planned]);
 }
 
+// Every run must be able to measure the pairs of --eval-pairs, which it does at its end.
+void check_pairs(const Comparison& c, size_t planned, const Dataset& data) {
+  const TrainOptions& o = c.planned[planned];
+  if (o.eval_pairs.empty()) return;
+  Config config = o.config;
+  set_vocabulary(config, data.tokenizer.vocabulary());
+  try {
+    read_all(o.eval_pairs, read_pairs, question_tokens(data.tokenizer, o, o.unknown), config);
+  } catch (const std::exception& error) {
+    const GridCell& cell = c.grid.cells[planned / c.tuning.combinations().size()];
+    throw std::invalid_argument("cell " + cell.name + ": " + plain_text(error));
+  }
+}
+
 // Hashes everything that the runs read. Runs that start from a checkpoint use its tokenizer. All runs must have the
 // same tokens, but for --data-limit, and be validated on the same ones.
 InputHashes hash_inputs(Comparison& c) {
@@ -269,6 +284,7 @@ InputHashes hash_inputs(Comparison& c) {
     if (c.texts.contains(reading_of(o))) continue;
     const Dataset data = load_text(o, c.out());
     if (data.val.empty()) throw std::invalid_argument(kNeedsValidation);
+    check_pairs(c, i, data);
     const InputHashes text = hash_text(o, data);
     const uint64_t validation = hash_validation(o, data);
     if (hashes.empty()) {

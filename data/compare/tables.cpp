@@ -50,8 +50,10 @@ void write_csv(const std::string& path, const Fields& header, const WriteRows& w
   file.publish();
 }
 
-// --lr is the highest rate of a run, so its column is not `lr`, which in metrics.csv is the rate of a step.
-std::string column_of(const std::string& key) { return key == "lr" ? "peak_lr" : key; }
+// The tables have columns `lr`, the rate of a step, and `steps`, those that a run took.
+std::string column_of(const std::string& key) {
+  return key == "lr" ? "peak_lr" : key == "steps" ? "planned_steps" : key;
+}
 
 Fields split(const std::string& text) {
   Fields fields;

@@ -107,7 +107,7 @@ std::vector<Question> read_all(const std::vector<std::string>& files, ReadQuesti
                                const Config& config) {
   if (!files.empty() && config.objective != Objective::lm)
     throw std::invalid_argument("minimal pairs and questions need a model of the next token, and this one has "
-                                "--objective mlm");
+                                "--objective " + std::string(name_of(kObjectives, config.objective)));
   std::vector<Question> questions;
   for (const std::string& file : files) std::ranges::move(read(file, how), std::back_inserter(questions));
   for (const Question& q : questions) check_question(q, config);

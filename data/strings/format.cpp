@@ -86,10 +86,9 @@ std::string counted(double n, const std::string& noun) {
 
 std::string format_seconds(double seconds) {
   const int64_t s = std::llround(seconds);
-  char text[32];
-  if (s >= 3600)
-    std::snprintf(text, sizeof text, "%d:%02d:%02d", int(s / 3600), int(s / 60 % 60), int(s % 60));
-  else
-    std::snprintf(text, sizeof text, "%d:%02d", int(s / 60), int(s % 60));
-  return text;
+  const auto two = [](int64_t large, const char* unit, int64_t small, const char* part) {
+    return std::to_string(large) + unit + (small ? " " + std::to_string(small) + part : "");
+  };
+  if (s < 60) return std::to_string(s) + " s";
+  return s < 3600 ? two(s / 60, " min", s % 60, " s") : two(s / 3600, " h", s / 60 % 60, " min");
 }

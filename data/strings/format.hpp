@@ -11,7 +11,7 @@ std::string format_bytes(size_t bytes);                          // "84 MB"
 std::string format_count(double n);                              // "3,600,000"
 std::string counted(double n, const std::string& noun);          // "1 layer", "3,600 layers"
 std::string format_short(double n);                              // "3.6 M"
-std::string format_seconds(double seconds);                      // "1:05", "2:03:04"
+std::string format_seconds(double seconds);                      // "1 min 5 s", "2 h 3 min"
 std::string format_hash(uint64_t hash);                          // 16 hexadecimal digits
 size_t columns_of(const std::string& utf8);                      // characters, not bytes
 std::string padded(const std::string& utf8, size_t columns);     // with spaces after it

@@ -46,9 +46,11 @@ def cells_of(comparison):
             for name, short, look, cell in zip(names, telling, looks, keys)]
 
 
+OPTIONS = {"peak_lr": "lr", "planned_steps": "steps"}  # column → option, where the names differ
+
+
 def option_of(column):
-    """The option of a column: lr has the column peak_lr, because lr is the rate of a single step."""
-    return "lr" if column == "peak_lr" else column
+    return OPTIONS.get(column, column)
 
 
 def text_of(value):

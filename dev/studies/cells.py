@@ -109,7 +109,7 @@ class Cells:
         summary, runs = self.tables(part)
         found = self.differences(part)
         p = self.corrected(found)
-        own = ["steps"] if "steps" in summary else []  # keys of the grid that differ between cells
+        own = [key for key in ("steps", "planned_steps") if key in summary]  # old and new name of a key of the grid
         rows = []
         for cell in summary.itertuples():
             row = [cell.name, *(getattr(cell, key) for key in own), ", ".join(tuned_to(cell)),
