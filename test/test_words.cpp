@@ -210,6 +210,12 @@ TEST_CASE("words without dashes are files or a run", "[words]") {
   CHECK(parse("train my.txt").command.train.data == std::vector<std::string>{"my.txt"});
   CHECK(parse("train --steps 9 a.txt b.txt --quiet c.txt").command.train.data.size() == 3);
   CHECK(parse("train --no-bias -").command.train.data == std::vector<std::string>{"-"});
+  CHECK(parse("train --no-bias 1").command.train.data == std::vector<std::string>{"1"});
+  for (const std::string no : {"no", "off", "False"}) {
+    const TrainOptions o = parse("train --bias " + no + " x").command.train;
+    CHECK(o.config.bias == false);
+    CHECK(o.data == std::vector<std::string>{"x"});
+  }
   CHECK(parse("compare my.txt --grid lr=1,2").command.train.data.size() == 1);
   CHECK(parse("corpus x.txt").command.corpus.out == "x.txt");
   CHECK(contains(error_of("sample a b"), "'b' is one word too many"));
@@ -247,6 +253,7 @@ TEST_CASE("numbers in usual notations, and errors that state the limits", "[word
   CHECK(error_of("train --layers 0x10") == "--layers 0x10 is not a number: choose 1 to 10000");
   CHECK(error_of("train --lr nan") == "--lr nan is outside the range: choose 0 to 1e6");
   CHECK(error_of("train --lr -1") == "--lr -1 is outside the range: choose 0 to 1e6");
+  CHECK(error_of("train --warmup 150%") == "--warmup 150% is outside the range: choose 0% to 100%");
   CHECK(error_of("train --bias=maybe") == "--bias maybe is not true or false: write --bias or --no-bias");
   CHECK(error_of("train --data") == "--data needs a value: write --data FILE...");
   CHECK(error_of("train --out=") == "--out is given an empty name: is a variable unset?");

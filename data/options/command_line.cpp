@@ -148,8 +148,9 @@ void add_positional(Givens& givens, KnownOptions& r, const std::string& word) {
   add(givens, r, {s, false}, {word});
 }
 
+// 0 and 1 after a flag are files or runs.
 bool is_value(const Setting& s, const std::string& word) {
-  return dashed(word) == "true" || dashed(word) == "false" || contains(s.choices, dashed(word));
+  return (word.size() > 1 && truth_of(word)) || contains(s.choices, dashed(word));
 }
 
 // The values that follow the option words[i]; moves i to the last of them.

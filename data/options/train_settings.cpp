@@ -199,7 +199,7 @@ void describe_schedule(TrainTable& t) {
   t.number("min-lr", &TrainOptions::min_lr, 0, 1e6, "final learning rate (default: lr / 10)", more, {kDecays});
   const auto set_warmup = [](TrainOptions& o, const std::string& text) {  // "200", or "20%"
     const bool share = text.ends_with('%');
-    o.rate.warmup_percent = share ? parse_number("warmup", text.substr(0, text.size() - 1), 0, 100, false) : 0;
+    o.rate.warmup_percent = share ? parse_number("warmup", text.substr(0, text.size() - 1), 0, 100, false, "%") : 0;
     o.rate.warmup = share ? 0 : static_cast<int64_t>(parse_number("warmup", text, 0, kLargest, true));
   };
   const auto warmup = [](const TrainOptions& o) {

@@ -34,25 +34,31 @@ std::string without_suffix(std::string digits, double high, bool whole) {
 
 }  // namespace
 
-double parse_number(const std::string& name, const std::string& text, double low, double high, bool whole) {
+double parse_number(const std::string& name, const std::string& text, double low, double high, bool whole,
+                    const std::string& unit) {
   std::string digits = text;
   std::erase(digits, '_');
   digits = without_suffix(digits, high, whole);
   char* end = nullptr;
   const double x = std::strtod(digits.c_str(), &end);
   const bool decimal = digits.find_first_of("xX \t\n") == digits.npos;  // strtod also reads hexadecimal
-  const std::string range = limit(low) + " to " + limit(high), given = "--" + name + " " + one_line(text) + " is ";
+  const std::string range = limit(low) + unit + " to " + limit(high) + unit;
+  const std::string given = "--" + name + " " + one_line(text) + unit + " is ";
   if (digits.empty() || *end || !decimal) throw std::invalid_argument(given + "not a number: choose " + range);
   if (!(x >= low && x <= high)) throw std::invalid_argument(given + "outside the range: choose " + range);
   if (whole && x != std::floor(x)) throw std::invalid_argument(given + "not a whole number: choose one in " + range);
   return x;
 }
 
+std::optional<bool> truth_of(std::string word) {
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (word == "true" || word == "yes" || word == "on" || word == "1") return true;
+  if (word == "false" || word == "no" || word == "off" || word == "0") return false;
+  return {};
+}
+
 bool parse_bool(const std::string& name, const std::string& text) {
-  std::string lower = text;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (lower == "true" || lower == "yes" || lower == "on" || lower == "1") return true;
-  if (lower == "false" || lower == "no" || lower == "off" || lower == "0") return false;
+  if (const auto truth = truth_of(text)) return *truth;
   throw std::invalid_argument("--" + name + " " + one_line(text) + " is not true or false: write --" + name +
                               " or --no-" + name);
 }
