@@ -114,7 +114,7 @@ tests_of() { # SPEC: the first failing test case of these in this folder; empty 
 # nearest FILE SPEC: the tests in the file's own test file, which catch most of its mutants quickly; otherwise SPEC.
 nearest() {
   local own=test_${1##*/}
-  if [ "$2" = "$everywhere" ] && [ -e "test/$own" ]; then echo "[#${own%.cpp}]"; else echo "$2"; fi
+  if [ "$2" = "$everywhere" ] && [ -n "$(find test -name "$own")" ]; then echo "[#${own%.cpp}]"; else echo "$2"; fi
 }
 limit=''
 selections=()

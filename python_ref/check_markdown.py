@@ -4,8 +4,8 @@
 
 Links lead to files and headings, tables have even rows, GitHub shows the formulas, quoted test cases exist, functions
 are in the files that the page names, measurements name their command, and the page of a layer has its sections. Each
-check first runs on the made-up pages of markdown_faults.py. The tests in test/test_pages.cpp check names and commands,
-test_worked_*.cpp the worked numbers.
+check first runs on the made-up pages of markdown_faults.py. The tests in test/project/test_pages.cpp check names and
+commands, test_worked_*.cpp the worked numbers.
 """
 
 import os
@@ -157,7 +157,7 @@ def formulas(path, blocks, tree):
 
 # ---- test cases, functions and measurements ------------------------------------------------------
 
-FILE = r"(?P<file>test/test_\w+\.cpp)"
+FILE = r"(?P<file>test/[\w/]*test_\w+\.cpp)"
 QUOTED = (re.compile(FILE + r'[`),: (\n]*"(?P<name>[^"]*)"'),
           re.compile(r'"(?P<name>[^"]*)"(?:[ \n]in)?[`\[(, \n]*' + FILE))
 
@@ -275,7 +275,8 @@ def layers(path, blocks, tree):
 
 def worked(path, blocks, tree):
     name = re.sub(r"^layers/|\.md$", "", path)
-    test = f"test/test_worked_{name.split('/')[-1]}.cpp"
+    room, _, page = name.rpartition("/")
+    test = f"test/layers/{room}/test_worked_{page}.cpp"
     if any(block.text == "<!-- worked -->" for block in blocks) and f'"{name}"' not in tree.files.get(test, ""):
         yield 1, f"an example, and no {test} that reads this page"
 

@@ -5,8 +5,8 @@ TREE = {
     "README.md": "# Top\n## Two words\n## Two words\n",
     "layers/norm/norm.hpp": "void norm_forward();",
     "layers/textbook/norm.hpp": "",
-    "test/test_norm.cpp": 'TEST_CASE("a norm is right", "[norm]") {}\n',
-    "test/test_worked_norm.cpp": 'WorkedPage page("norm");\n',
+    "test/layers/norm/test_norm.cpp": 'TEST_CASE("a norm is right", "[norm]") {}\n',
+    "test/layers/norm/test_worked_norm.cpp": 'WorkedPage page("norm");\n',
     "test/reference/norm/one.x.npy": "",
 }
 
@@ -46,10 +46,10 @@ FAULTS = {  # check → (pages with one fault, pages without)
          "`$x`", "```\n$x\n```", "$\\hat{x}_i$\n\n$\\hat{y}_j$", "$\\hat{x}_i$\n- $\\hat{y}_j$", "$a < b$", r"\$5",
          r"$\left( x \right)$"]),
     "test_cases": (
-        ['`test/test_norm.cpp`, "a norm is wrong"', '`test/test_norm.cpp` ("a norm is\nwrong")',
-         '"a norm is wrong" in `test/test_norm.cpp`'],
-        ['`test/test_norm.cpp`, "a norm is right"', '`test/test_norm.cpp` ("a norm\nis right")',
-         '"a norm is right" (`test/test_norm.cpp`)', '"this" is not in `test/test_norm.cpp`']),
+        ['`test/layers/norm/test_norm.cpp`, "a norm is wrong"', '`test/layers/norm/test_norm.cpp` ("a norm is\nwrong")',
+         '"a norm is wrong" in `test/layers/norm/test_norm.cpp`'],
+        ['`test/layers/norm/test_norm.cpp`, "a norm is right"', '`test/layers/norm/test_norm.cpp` ("a norm\nis right")',
+         '"a norm is right" (`test/layers/norm/test_norm.cpp`)', '"this" is not in `test/layers/norm/test_norm.cpp`']),
     "functions": (
         ["`forward` (`norm/norm.hpp`)", "1. `norm_backward` (`norm.hpp`)", "`norm_forward` in `norm/none.hpp`"],
         ["`norm_forward` (`norm/norm.hpp`)", "`norm_forward()` in `layers/norm/norm.hpp`",

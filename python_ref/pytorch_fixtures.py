@@ -1,4 +1,4 @@
-"""Writes test/pytorch with torch.save, for test/test_pytorch.cpp.
+"""Writes test/pytorch with torch.save, for test/data/formats/test_pytorch.cpp.
 
     python python_ref/pytorch_fixtures.py
 

@@ -3,7 +3,7 @@
 #
 #   test/join.sh FILE...
 set -eu
-grep -h '^#include' "$@" | sort -u | sed 's|^#include "\([a-z_0-9]*[.]hpp\)"|#include "test/\1"|'
+grep -h '^#include' "$@" | sort -u
 for file in "$@"; do
   name=${file##*/}
   printf 'namespace %s {\n#include "%s"\n}\n' "${name%.cpp}" "$file"

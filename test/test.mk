@@ -1,29 +1,31 @@
 NO_COMPILER += test-arm pages
 
+# Each room of layers/ and data/ has a folder of its own here. What tests share is in test/support/.
+TEST_FILES_ := $(sort $(shell find test -name '*.cpp'))
 # SUITE=layers: the tests whose results may differ between processors. They need layers/ alone.
 NEED_MORE := "data/\|"\(program\|small_run\|table\|pages\|tree\|markdown\|worked\)[.]hpp"
 SAME_EVERYWHERE := check config tensors textbook textbook_model
-TEST_FILES_layers := test/main.cpp \
-  $(filter-out $(SAME_EVERYWHERE:%=test/test_%.cpp),$(shell grep -L '$(NEED_MORE)' test/*.cpp))
+TEST_FILES_layers := test/support/main.cpp \
+  $(filter-out $(SAME_EVERYWHERE:%=\%/test_%.cpp),$(shell grep -L '$(NEED_MORE)' $(TEST_FILES_)))
 # SUITE=kernels: the fast loops alone, which depend most on the processor. [long] tests take many seconds or minutes if
 # they are emulated or run under the sanitizers.
-TEST_FILES_kernels := $(patsubst %,test/%.cpp,main check reference \
-  $(addprefix test_,gemm gemm_tiles simd activation attention cross_entropy norm optimizer))
+TEST_FILES_kernels := $(patsubst %,test/support/%.cpp,main check reference) \
+  $(filter $(patsubst %,\%/test_%.cpp,gemm gemm_tiles simd activation attention cross_entropy norm optimizer),\
+    $(TEST_FILES_))
 NEEDED_kernels := kernels/% config/% norm/% attention/attention.o cross_entropy/% embedding/% \
   feed_forward/activation.o linear/linear.o model/resolve.o dropout/dropout.o \
   $(addprefix training/,optimizer.o adafactor.o muon.o run_optimizer.o)
 NEEDED_layers := %
-TEST_FILES_ := $(wildcard test/*.cpp)
 # Tests that read files or run the program.
-RUN_TESTS := $(shell grep -l 'small_run[.]hpp\|"data/' test/test_*.cpp)
+RUN_TESTS := $(shell grep -l 'small_run[.]hpp\|"data/' $(filter-out test/support/%,$(TEST_FILES_)))
 
 # Tests are compiled in groups: headers are read and templates instantiated once for a group, which halves the time.
 # With TESTS_JOINED=1 each file is compiled by itself, so that a change of one compiles less. All tests of a group run
 # in the same suites. test_simd stays alone: it compiles the vector functions as layers/ does, because the linker takes
 # any of the copies that are not inlined.
 TESTS_JOINED ?= 8
-ALONE := test/test_simd.cpp $(filter-out test/test_%,$(TEST_FILES_$(SUITE)))
-joined = $(if $(1),$(eval GROUP_$(basename $(notdir $(firstword $(1)))) := $(wordlist 1,$(TESTS_JOINED),$(1)))\
+ALONE := $(filter test/support/% %/test_simd.cpp,$(TEST_FILES_$(SUITE)))
+joined = $(if $(1),$(eval GROUP_$(patsubst test/%.cpp,%,$(firstword $(1))) := $(wordlist 1,$(TESTS_JOINED),$(1)))\
   $(patsubst test/%,test/joined/%,$(firstword $(1))) $(call joined,$(filter-out $(wordlist 1,$(TESTS_JOINED),$(1)),$(1))))
 GROUPS_kernels := $(call joined,$(filter-out $(ALONE),$(TEST_FILES_kernels)))
 GROUPS_layers := $(call joined,$(filter-out $(ALONE) $(TEST_FILES_kernels),$(TEST_FILES_layers)))
@@ -44,8 +46,8 @@ TESTED := $(if $(SUITE),$(filter $(NEEDED_$(SUITE):%=$(OUT)/layers/%),$(LIBRARY)
 EASY_TESTS := $(filter-out %/test_simd.o,$(TESTS))
 # The headers that most tests include are compiled once. Tests that read files or run the program have a second, larger
 # set, because SUITE=layers builds without data/. Two files configure Catch2 before they include it.
-FIRST_test := "test/check.hpp"
-FIRST_test/run := "test/check.hpp" "test/small_run.hpp" <nlohmann/json.hpp> <filesystem> <fstream> <map> <sstream>
+FIRST_test := "check.hpp"
+FIRST_test/run := "check.hpp" "small_run.hpp" <nlohmann/json.hpp> <filesystem> <fstream> <map> <sstream>
 FIRST_OF_TESTS := $(OUT)/test/first.hpp.gch $(OUT)/test/run/first.hpp.gch
 RUN_TESTS := $(filter $(GROUPS_run:%.cpp=$(OUT)/%.o),$(EASY_TESTS))
 FIRST_TESTS := $(filter-out %/main.o %/check.o $(RUN_TESTS),$(filter $(OUT)/%,$(EASY_TESTS)))
@@ -55,11 +57,11 @@ $(RUN_TESTS): $(OUT)/test/run/first.hpp.gch
 $(RUN_TESTS): private EXTRA += -include $(OUT)/test/run/first.hpp
 $(FIRST_OF_TESTS) $(EASY_TESTS): private OPTIMIZE = -Og $(SANITIZERS)
 # An exception in a CHECK ends its test case, not the CHECK alone: a tenth less to compile.
-$(FIRST_OF_TESTS) $(TESTS): private EXTRA += -DCATCH_CONFIG_FAST_COMPILE
+$(FIRST_OF_TESTS) $(TESTS): private EXTRA += -DCATCH_CONFIG_FAST_COMPILE -iquote test/support
 
 JOINED_TESTS := $(filter $(OUT)/test/joined/%,$(TESTS))
 $(JOINED_TESTS): $(OUT)/test/joined/%.o: $(OUT)/test/joined/%.cpp $(OUT)/command
-	$(call SAY,c++   $(GROUP_$*:test/test_%.cpp=%))$(COMPILE) -MMD -MP -c $< -o $@
+	$(call SAY,c++   $(patsubst test_%,%,$(basename $(notdir $(GROUP_$*)))))$(COMPILE) -MMD -MP -c $< -o $@
 # Each make writes a file of its own first, because .ci/run calls two at a time.
 $(JOINED_TESTS:.o=.cpp): $(OUT)/test/joined/%.cpp: FORCE
 	@mkdir -p $(@D)

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "test/parsers.hpp"
+#include "test/support/parsers.hpp"
 
 namespace fs = std::filesystem;
 

@@ -6,6 +6,6 @@ fuzz:  ## feed damaged files to every parser, 30 minutes each; ARGS='--seconds 6
 run-fuzz: $(OUT)/fuzz
 	@dev/fuzz/fuzz.sh $< $(ARGS)
 
-$(OUT)/fuzz: $(OUT)/dev/fuzz/fuzz.o $(OUT)/test/parsers.o $(LIBRARY)
+$(OUT)/fuzz: $(OUT)/dev/fuzz/fuzz.o $(OUT)/test/support/parsers.o $(LIBRARY)
 	$(call SAY,link  $@)$(LINK) -fsanitize=fuzzer || \
 	  { echo 'fuzz: clang lacks its libraries: on Debian, install libclang-rt-NN-dev, NN being its version'; exit 1; }

@@ -4,7 +4,7 @@
 //
 // The mixing function is Stafford's variant 13 of MurmurHash3's 64-bit finalizer, as in SplitMix64 (Steele, Lea & Flood
 // 2014, "Fast splittable pseudorandom number generators"). bits(key, 0), bits(key, 1), ... is the output of SplitMix64
-// started from `key` (test/test_random.cpp).
+// started from `key` (test_random.cpp).
 
 #include <cmath>
 #include <cstdint>

@@ -258,7 +258,7 @@ inline Vec counting() { return counting(std::make_integer_sequence<int, W>()); }
 // ---- functions ---------------------------------------------------------------------------------------------
 
 // eˣ = 2ⁿ·eʳ. With n = round(x / ln 2), |r| ≤ ln 2 / 2; ln 2 is subtracted in two parts so that r is exact (Cody &
-// Waite 1980), and eʳ is its Taylor polynomial of degree 7. Relative error below 2e-7 (test/test_simd.cpp).
+// Waite 1980), and eʳ is its Taylor polynomial of degree 7. Relative error below 2e-7 (test_simd.cpp).
 struct Power {
   Vec n, rest;  // rest: eʳ
   VecI biased;  // n + 0x4b400000, whose low bits are zero; converting NaN to an integer would be undefined
@@ -302,7 +302,7 @@ inline Vec exp_normal(Vec x) {
 inline Vec sigmoid(Vec x) { return 1.f / (1.f + exp(-x)); }
 
 // tanh x = 1 − 2/(e²ˣ + 1) cancels near 0. Below |x| = 5/8 use x + x³·P(x²) with the polynomial of Moshier's Cephes.
-// Relative error below 2e-7 (test/test_simd.cpp).
+// Relative error below 2e-7 (test_simd.cpp).
 inline Vec tanh(Vec x) {
   const Vec size = abs(x), z = x * x;
   Vec p = all(-5.70498872745e-3f);
@@ -332,14 +332,14 @@ inline Vec scaled_erfc(Vec x) {
 }
 
 // erfc(x), computed as 2 − erfc(−x) below 0. Relative error, rounding included, below 5e-7 for x < 1, and below 2e-7·(1
-// + x²) above 1, where the result is small (test/test_simd.cpp).
+// + x²) above 1, where the result is small (test_simd.cpp).
 inline Vec erfc(Vec x) {
   const Vec r = exp(-x * x) * scaled_erfc(abs(x));
   return x < 0.f ? 2.f - r : r;
 }
 
 // erf x = 1 − erfc x cancels near 0. Below |x| = 1 use x·P(x²) (the polynomial of Moshier's Cephes, erff). Relative
-// error below 4e-7 (test/test_simd.cpp).
+// error below 4e-7 (test_simd.cpp).
 inline Vec erf(Vec x) {
   const Vec s = x * x;
   Vec p = all(7.853861353153693e-5f);

@@ -29,7 +29,7 @@ bool is_makefile(const std::string& path) { return path == "Makefile" || path.en
 bool is_source(const std::string& path) {
   if (is_makefile(path) || path == ".ci/run") return true;
   // These contain names that no page may use.
-  for (const char* file : {"test/pages.cpp", "test/test_pages.cpp", "python_ref/markdown_faults.py"})
+  for (const char* file : {"test/support/pages.cpp", "test/project/test_pages.cpp", "python_ref/markdown_faults.py"})
     if (path == file) return false;
   for (const char* ending : {".py", ".sh", ".toml", ".js", "requirements.txt"})
     if (path.ends_with(ending)) return true;

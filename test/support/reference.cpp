@@ -17,8 +17,8 @@ std::string Catch::StringMaker<nlohmann::json>::convert(const nlohmann::json& va
 
 namespace {
 
-// Next to this source file, so that tests can start in any folder.
-fs::path folder(const std::string& layer) { return fs::path(__FILE__).parent_path() / "reference" / layer; }
+// Found from this source file, so that tests can start in any folder.
+fs::path folder(const std::string& layer) { return fs::path(__FILE__).parent_path() / "../reference" / layer; }
 
 // A .npy file, format version 1: "\x93NUMPY", version, length of the header, the header, which is the text of
 // a Python dictionary, and the elements.

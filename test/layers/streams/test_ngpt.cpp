@@ -1,5 +1,6 @@
 // The parts of nGPT: steps on the sphere, queries and keys of length 1, factors on logits, weight vectors of length 1.
 
+#include "layers/kernels/reductions.hpp"
 #include "layers/model/normed_weights.hpp"
 #include "layers/model/initialize.hpp"
 #include "layers/norm/unit_qk.hpp"

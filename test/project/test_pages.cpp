@@ -37,7 +37,7 @@ const Tree& small() {
       {"dev/ladder/gemm.cpp", ""},
       {"dev/studies/warmup/study.py", ""},
       {"dev/exercise/exercises.txt", "# name | level\nnorm | * | layers/norm/norm.hpp\n"},
-      {"test/test_norm.cpp", "TEST_CASE(\"a norm is right\", \"[norm]\") {}\n"},
+      {"test/layers/norm/test_norm.cpp", "TEST_CASE(\"a norm is right\", \"[norm]\") {}\n"},
       {"test/reference/norm/one.x.npy", ""},
   });
   return made_up;
