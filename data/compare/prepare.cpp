@@ -412,6 +412,8 @@ Comparison prepare_comparison(Command given) {
   c.seeds = seeds_of(c.grid, c.command);
   c.tuning = tuning_of(c.grid, c.command, c.seeds);
   note_replaced(c, given);
+  if (c.seeds.size() == 1 && c.grid.cells.size() > 1)
+    c.notes.push_back("one seed gives no intervals and no verdicts: add seed=1,2,3 to --grid");
   if (o.resume) require_all_runs(c);
   c.baseline = baseline_of(c.grid, c.options().baseline);
   c.cells.resize(c.grid.cells.size());

@@ -73,9 +73,9 @@ void compare_with_baseline(Comparison& c, size_t cell) {
   if (c.options().margin > 0) s.p_unequal = p_of_inequality(s.difference, c.options().margin);
 }
 
-// Without a final loss there is no verdict; without a p value it is "not distinguishable".
+// There is no verdict without final losses, and none on one seed.
 std::string verdict_of(const CellSummary& s, bool differs, double p_unequal, double margin) {
-  if (std::isnan(s.difference.mean)) return "";
+  if (std::isnan(s.difference.mean) || s.difference.n < 2) return "";
   const std::string size = p_unequal < kSignificant ? "within " + toml(margin) : "";
   if (!differs) return size.empty() ? "not distinguishable" : "equal " + size;
   return (s.difference.mean < 0 ? "better" : "worse") + (size.empty() ? "" : ", " + size);

@@ -340,9 +340,10 @@ void print_legend(const Comparison& c) {
                 alike ? "" : ";\n            cells have batches of other sizes, and so other validation tokens");
   if (c.cells.size() > 1)
     std::printf("difference  to %s, of pairs with the same seed;\n"
-                "            \"not distinguishable\": its interval contains 0%s\n",
+                "            %s\n",
                 baseline_text(c, names).c_str(),
-                means ? "" : " or, with one seed, is unknown");
+                means ? "\"not distinguishable\": its interval contains 0"
+                      : "one seed tells no difference from chance: name more, seed=1,2,3");
   if (corrected)
     std::printf("(alone)     this verdict does not hold after Holm's correction for the number of cells\n");
   if (c.cells.size() > 1 && c.cells[c.baseline].count[0] < c.cells[c.baseline].runs)

@@ -1,5 +1,5 @@
 #pragma once
-// A made town: people, and a grammar that tells facts about them, so that it is known what is true. Where somebody
+// A made-up town: people, and a grammar that tells facts about them, so that it is known what is true. Where somebody
 // lives, what they do, keep and like to eat is drawn once from the seed. A line tells a person's four facts, each in a
 // sentence. Their order, their words and the place of the name vary, because a model that has read facts in one form
 // alone cannot answer questions about them (Allen-Zhu & Li 2023, arXiv 2309.14316). A question asks for one fact.

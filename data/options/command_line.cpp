@@ -55,7 +55,10 @@ KnownOptions known_options(Command::Kind kind) { return {command_row(kind), sett
     if (known_options(other.kind).find(name))
       throw std::invalid_argument("--" + name + " is an option of " + other.name + ", not of " + command +
                                   ": leave it out");
-  const std::string near = did_you_mean(name, names_of(r.settings), "--");
+  Words listed;
+  for (const CommandSetting& s : r.settings)
+    if (!s.group.empty()) listed.push_back(s.name);  // the others are written by the program alone
+  const std::string near = did_you_mean(name, listed, "--");
   const std::string list = "train_gpt " + command + " --help-all lists all options";
   throw std::invalid_argument("unknown option '--" + one_line(name) + "': " +
                               (near.empty() ? list : near + " (" + list + ")"));
@@ -88,6 +91,12 @@ Meant meant_by(KnownOptions& r, const std::string& typed) {
   return {ours, no};
 }
 
+// "placement" of --placement NAME, "format" of --to FORMAT
+std::string noun_of(const Setting& s) {
+  const bool word = std::ranges::all_of(s.takes, [](unsigned char c) { return std::isupper(c) != 0; });
+  return word && s.takes != "NAME" ? dashed(s.takes) : s.name;
+}
+
 // Returns our name for a value, if the option takes names.
 std::string value_meant(KnownOptions& r, const Setting& s, const std::string& typed) {
   if (s.choices.empty() || contains(s.choices, typed) || contains(s.synonyms, typed)) return typed;
@@ -99,7 +108,7 @@ std::string value_meant(KnownOptions& r, const Setting& s, const std::string& ty
     for (const std::string& name : *names)
       if (squeezed(name) == squeezed(typed)) return name;
   const std::string meaning = meaning_of(squeezed(typed), s.choices, s.name), hub = s.files ? hub_advice(typed) : "";
-  if (meaning.empty()) throw std::invalid_argument(unknown_name(s.name, one_line(typed), s.choices) + hub);
+  if (meaning.empty()) throw std::invalid_argument(unknown_name(noun_of(s), one_line(typed), s.choices) + hub);
   if (!contains(s.choices, meaning))
     throw std::invalid_argument("there is no --" + s.name + " " + typed + ": " + meaning + hub);
   r.notices.push_back("--" + s.name + " " + typed + " is " + meaning + " here");
@@ -327,8 +336,6 @@ Command command_of(const KnownOptions& r, const Givens& givens, const std::strin
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(c.located(error.what()));
   }
-  const auto is_json = [](const Given& g) { return g.name == "json"; };
-  c.info_needs_checkpoint = std::all_of(givens.begin(), givens.end(), is_json) || !c.info_checkpoint.empty();
   refuse_model_beside_run(c);
   refuse_folder_of_runs(c);
   for (const std::string& line : idle_options(c)) c.notices.push_back(line);

@@ -24,7 +24,7 @@ void describe_call(TrainTable& t) {
            {.common = true, .length = true})
       .shown = "";
   if (!comparison) describe_tokens_per_parameter(t, &TrainOptions::tokens_per_parameter, "");
-  t.text("for", &TrainOptions::time_limit, "TIME", "approximate training time: 90s, 10m, 2h",
+  t.text("for", &TrainOptions::time_limit, "TIME", "approximate training time: 90s, 10m, 2h; a number: seconds",
          {.common = true, .length = true})
       .set = [](TrainOptions& o, const std::string& text) {
     parse_seconds(text);  // refused before the text is read
@@ -115,13 +115,15 @@ void describe_eval(SettingTable<EvalOptions>& t) {
 }
 
 void describe_info(SettingTable<Command>& t) {
-  describe_checkpoint(t, &Command::info_checkpoint);
+  t.text("checkpoint", &Command::info_checkpoint, "RUN",
+         "run or checkpoint (default: the newest run, or what model options say)",
+         {.common = true, .positional = true});
   t.flag("cost", &Command::info_cost, "memory and FLOPs of one step, part by part", {.common = true});
   t.flag("json", &Command::info_json, "print the model, its tensors and its cost as JSON");
   t.add(&Command::train, rows_of(describe_batch));
   t.number("ranks", &Command::info_ranks, 1, 4096, "number of ranks whose memory and traffic --cost shows");
   t.text("bandwidth", &Command::info_bandwidth, "BITS", "network of a rank in bits per second, e.g. 10G");
-  t.number("speed", &Command::info_speed, 0, 1e12, "tokens per second of one process (default: the run's)");
+  t.number("speed", &Command::info_speed, 0, 1e12, "tokens per second of one process (0: the run's)");
   for (const auto describe : {describe_lanes, describe_optimizer, describe_trained, describe_model})
     t.add(&Command::train, rows_of(describe));
 }
@@ -157,7 +159,7 @@ void describe_corpus(SettingTable<CorpusOptions>& t) {
       {[](const CorpusOptions& o) { return o.pairs_of.empty(); }, nullptr, "with {pairs-of}", true}};
   t.text("bytes", &CorpusOptions::bytes, "SIZE", "text size in bytes: 500k, 4M, ...", {},
          {{[](const CorpusOptions& o) { return o.pairs_of.empty() || !o.count; }, nullptr, "with {count}", true}});
-  t.named("pairs-of", &CorpusOptions::pairs_of, names_of(kPairGrammars), "grammar of sentences and translations");
+  t.named("pairs-of", &CorpusOptions::pairs_of, names_of(kPairGrammars), "grammar of sources and their translations");
   t.text("pairs", &CorpusOptions::pairs, "FILE", "output file of minimal pairs, for eval --pairs");
   t.number("count", &CorpusOptions::count, 1, 1e7, "number of pairs (default: --bytes, or 1000 minimal pairs)", {},
            {{[](const CorpusOptions& o) { return !o.pairs.empty() || !o.pairs_of.empty(); }, nullptr,
@@ -201,9 +203,9 @@ void describe_comparison(SettingTable<Command>& t) {
   const Condition<Command> tunes = {
       [](const Command& c) { return c.train.resume || !c.compare.tune.empty(); }, nullptr, "without {tune}", true};
   t.group("Comparison");
-  t.list("grid", by(&Options::grid), "KEY=A,B...", "option values to combine: placement=post,pre seed=1,2",
+  t.list("grid", by(&Options::grid), "KEY=A,B...", "option values to combine: placement=post,pre seed=1,2,3",
          {.common = true});
-  t.list("tune", by(&Options::tune), "KEY=A,B...", "options to tune for each cell: lr=1e-3,3e-3 warmup=20%,50%",
+  t.list("tune", by(&Options::tune), "KEY=A,B...", "values from which to tune each cell: lr=1e-3,3e-3 warmup=20%,50%",
          {.common = true});
   t.list("flops", by(&Options::flops), "X,X...", "compute budgets of a run, one size for each: 1e13,3e13,1e14",
          {.common = true});
@@ -220,7 +222,7 @@ void describe_comparison(SettingTable<Command>& t) {
   t.text("baseline", by(&Options::baseline), "CELL", "baseline cell: placement=pre (default: the first)",
          {.common = true});
   t.number("margin", by(&Options::margin), 0, 1e6, "treat losses this close as equal in verdicts (0: off)");
-  t.number("target", by(&Options::target), 0, 1e6, "target loss of steps_to_target (0: the highest final loss)");
+  t.number("target", by(&Options::target), 0, 1e6, "target loss of steps_to_target (0: the worst run's best)");
 }
 
 void describe_pass(TrainTable& t) {

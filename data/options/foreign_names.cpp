@@ -37,6 +37,7 @@ constexpr ForeignName kForeign[] = {
     {"block-size seq-len seq-length sequence-length max-seq-len max-seq-length context-length context-size n-ctx "
      "n-positions max-position-embeddings", "context"},
     {"n-vocab vocabulary-size padded-vocab-size", "vocab-size"},
+    {"vocab-size n-vocab vocabulary-size", "vocab"},
     {"max-iters max-steps num-iterations num-steps iters iterations n-steps train-steps num-train-steps", "steps"},
     {"num-epochs num-train-epochs max-epochs n-epochs", "epochs"},
     {"target-param-data-ratio data-param-ratio", "tokens-per-parameter"},
@@ -65,7 +66,7 @@ constexpr ForeignName kForeign[] = {
     {"validation-data val-file validation-file eval-data", "val-data"},
     {"val-frac val-ratio validation-fraction", "val-fraction"},
     {"early-stopping early-stopping-patience", "patience"},
-    {"time-limit max-time", "for"},
+    {"time time-limit max-time minutes duration", "for"},
     {"overwrite overwrite-output-dir", "force"},
     {"config-file cfg", "config"},
     {"random-seed manual-seed torch-seed", "seed"},
@@ -161,6 +162,15 @@ constexpr ForeignName kForeign[] = {
     {"bfloat16", "bf16", "matmul"},
     {"float32 float single", "fp32", "matmul"},
     {"fp16 float16 half", "matmul inputs are fp32 or bf16", "matmul"},
+    {"f32 float32 float", "fp32", "weights"},
+    {"f16 float16 half", "fp16", "weights"},
+    {"bfloat16", "bf16", "weights"},
+    {"f32 float32 float", "fp32", "frozen-weights"},
+    {"f16 float16 half", "fp16", "frozen-weights"},
+    {"bfloat16", "bf16", "frozen-weights"},
+    {"fp32 float32 float", "f32", "dtype"},
+    {"fp16 float16 half", "f16", "dtype"},
+    {"bfloat16", "bf16", "dtype"},
 };
 
 bool has_word(const std::string& list, const std::string& word) {

@@ -215,7 +215,6 @@ struct Command {
   ExportOptions export_model;
   std::string shell;  // the shell to complete for
   std::string info_checkpoint;
-  bool info_needs_checkpoint = true;  // true if a checkpoint was named, or no option was given
   bool info_cost = false, info_json = false;
   int info_ranks = 1;
   std::string info_bandwidth;         // a rank's network, "25G" bits per second

@@ -57,7 +57,7 @@ void describe_files(SettingTable<Options>& t, bool required) {
 template <class Options, class Place>
 SettingOf<Options>& describe_documents(SettingTable<Options>& t, Place place) {
   auto& s = t.text("documents", place, "NAME",
-                   "where documents end, or a text between them: '<|endoftext|>' (default: file)",
+                   "what a document is, or what divides two: '<|endoftext|>' (default: file)",
                    {.common = true, .free = true, .text = true});
   s.choices = {std::begin(kDocuments), std::end(kDocuments)};
   s.shown = "";
@@ -84,9 +84,10 @@ void describe_json_lines(SettingTable<Options>& t) {
   t.choice("loss", kLearnedParts, &Options::learn, "tokens of prompts and completions that count", {.text = true});
   const auto set = [](Options& o, const std::string& text) { o.chat = &find_chat_template(text); };
   const auto value = [](const Options& o) { return o.chat ? toml(std::string(o.chat->name)) : ""; };
-  auto& chat = t.computed("chat-template", "NAME", "how a conversation is written (default: chatml)", {.text = true},
+  auto& chat = t.computed("chat-template", "NAME", "how a conversation is written", {.text = true},
                           {}, set, value);
   chat.choices = names_of(chat_templates());
+  chat.shown = chat.choices[0];
 }
 
 // How JSON lines with pairs are read.

@@ -187,7 +187,7 @@ namespace {
 
 void describe_rate(TrainTable& t) {
   t.number("lr", in(&TrainOptions::rate, &LearningRate::lr), 0, 1e6,
-           "peak learning rate (with --init-from: 0.03 / channels)",
+           "peak learning rate (with --init-from 0.03 / channels, --lora 0.3)",
            {.common = true, .may_change = true, .schedule = true});
 }
 
@@ -257,7 +257,7 @@ void describe_optimizer(TrainTable& t) {
   t.number("norm-decay", by(&OptimizerOptions::norm_decay), 0, 100, "weight decay of the gains of norms", {},
            {trains(is_gain_of_norm)});
   t.number("norm-decay-out", &TrainOptions::output_norm_decay, 0, 100,
-           "the same of norms that no matrix reads alone (default: norm-decay)", {},
+           "weight decay of gains that no matrix reads alone (default: norm-decay)", {},
            {{nullptr, is_gain_of_output_norm, "with {placement=}"}, trains(is_gain_of_output_norm)});
   t.flag("cautious-decay", by(&OptimizerOptions::cautious_decay),
          "decay only weights that the step moves toward zero", {},
@@ -305,8 +305,8 @@ void describe_measurements(TrainTable& t) {
   t.number("patience", &TrainOptions::patience, 0, kLargest,
            "early stopping after N validations without improvement (0: off)", traits, {kValidates});
   t.number("final-batches", &TrainOptions::final_batches, 0, kLargest,
-           "largest split evaluated whole at the end (batches; 0: any; default: a tenth of the training)", traits,
-           {kValidates});
+           "largest split evaluated whole at the end (batches; 0: any; default: a tenth of the training, compare 0)",
+           traits, {kValidates});
   t.list("eval-pairs", &TrainOptions::eval_pairs, "FILE...", "minimal pairs to measure at the end, as eval --pairs",
          {.input = true, .measures = true, .may_change = true});
   t.number("sample-every", &TrainOptions::sample_every, 0, kLargest, "print a sample every N steps (0: never)",

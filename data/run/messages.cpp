@@ -18,6 +18,7 @@
 #include "layers/config/base_model.hpp"
 #include "layers/config/parametrization.hpp"
 #include "layers/cross_entropy/cross_entropy.hpp"
+#include "schedule.hpp"
 #include "unused_options.hpp"
 
 namespace {
@@ -138,6 +139,10 @@ std::vector<std::string> warnings_about(const Dataset& data, const TrainOptions&
   if (o.init_from.empty() && each < kFewestTokens)
     lines.push_back(format("the text has %.2g tokens for each parameter", each) +
                     ", so the model can learn it by heart: give more text or a smaller model");
+  const int known = data.tokenizer.vocabulary(), all = o.config.vocab_size;
+  if (o.init_from.empty() && all >= 2 * known)
+    lines.push_back("the tokenizer has " + format_count(known) + " of the model's " + format_count(all) +
+                    " tokens: give --vocab-size " + std::to_string(known) + ", or a larger --tokenizer");
   if (epochs > kMostEpochs)
     lines.push_back(format("the text is read %.0f times", epochs) +
                     ", and more than 16 times mostly overfits: try --steps " +
@@ -295,7 +300,15 @@ std::vector<std::string> compare_words(const Trainer& t) {
   std::vector<std::string> words = {"compare", "--data"};
   words.insert(words.end(), t.command.train.data.begin(), t.command.train.data.end());
   words.insert(words.end(), {"--grid", "placement=post,pre,sandwich,deepnorm", "--tune", "lr=1e-3,3e-3",
-                             "warmup=20%,50%", "--steps", "600"});
+                             "warmup=20%,50%", "--tune-runs", "10", "--steps", "600"});
+  return words;
+}
+
+// Returns the words of a command that goes on. A rate that has fallen to 0 needs a new schedule.
+std::vector<std::string> longer_words(const Trainer& t) {
+  const TrainOptions& o = t.options();
+  std::vector<std::string> words = {"train", "--out", o.out, "--resume", "--steps", std::to_string(2 * o.steps)};
+  if (rate_at(o, o.steps) == 0) words.insert(words.end(), {"--lr", format("%g", o.rate.lr)});
   return words;
 }
 
@@ -343,9 +356,7 @@ void print_summary(const Trainer& t, const RunOutcome& outcome) {
   if (t.options().quiet || interrupted()) return;
   std::fflush(stdout);  // a sample takes a while
   std::printf("%s\n", text_sample(t, outcome.step).c_str());
-  const std::string twice = std::to_string(2 * t.options().steps);
-  std::vector<std::vector<std::string>> next = {
-      sample_words(t), {"train", "--out", t.options().out, "--resume", "--steps", twice}};
+  std::vector<std::vector<std::string>> next = {sample_words(t), longer_words(t)};
   if (t.options().init_from.empty()) next.push_back(compare_words(t));  // pretrained weights have their placement
   std::printf("next:\n");
   for (const auto& words : next) std::printf("  %s\n", program_words(t, words).c_str());

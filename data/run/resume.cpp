@@ -55,7 +55,7 @@ void refuse_finished(const std::string& run, const std::string& checkpoint) {
 
 Command on_top_of_run(const Command& command, CheckpointHeader& header) {
   const std::string& run = command.train.out;
-  if (run.empty()) throw std::invalid_argument("--resume needs --out: which run is to go on?");
+  if (run.empty()) throw std::invalid_argument("--resume needs --out: write --out RUN --resume");
   const std::string checkpoint = last_checkpoint(run), config = run + "/" + kRunConfig;
   if (!fs::exists(checkpoint)) refuse_finished(run, checkpoint);
   if (!fs::exists(checkpoint) && fs::exists(config))

@@ -55,6 +55,11 @@ std::string describe(const LearningRate& r, int64_t start, const std::string& en
 
 constexpr const char* kHowToBegin = "; --lr, --min-lr, --warmup or --schedule begin a new one";
 
+// True if a schedule ended before its warm-up did. A longer one has had the same rates until then.
+bool ended_in_warmup(const TrainOptions& o) {
+  return o.rate.warmup_percent == 0 && end_of(o) - o.schedule_start <= o.rate.warmup;
+}
+
 // True if the user has set an option of the schedule that has an effect.
 bool asks_for_schedule(const Command& given, const TrainOptions& now) {
   const auto acts = [&](const TrainSetting& s) {
@@ -104,7 +109,14 @@ std::string resume_schedule(TrainOptions& now, const TrainOptions& before, int64
   }
   if (timed && !given.said("for")) return "";
   if (!other_end || !has_end(before.rate.schedule)) return "";
+  if (ended_in_warmup(before) && !timed) {
+    now.schedule_end = wanted_end;
+    return "the schedule, which was in its warm-up, now ends at " + end_step;
+  }
   const std::string end = std::to_string(end_of(before));
+  if (before.rate.lr > 0 && now.steps > end_of(before) && rate_at(now, now.steps) == 0)
+    throw std::invalid_argument("the learning rate stays at 0 from step " + end + " on, so nothing would be learned" +
+                                format("; --lr %g begins a new schedule", before.rate.lr));
   if (reached >= end_of(before))
     return format("the rate stays at %g: ", rate_at(now, reached)) + "the schedule ended at step " + end + kHowToBegin;
   return "the schedule still ends at step " + end +

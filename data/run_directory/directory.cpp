@@ -109,6 +109,18 @@ void refuse_foreign_model(const std::string& path) {
       if (name.ends_with(ending)) refuse_foreign((fs::path(path) / name).string());
 }
 
+std::string newest_checkpoint() {
+  std::string newest;
+  fs::file_time_type newest_time;
+  for (const std::string& run : names_in("runs")) {
+    const std::string path = "runs/" + run, found = kind_of_path(path) == PathKind::folder ? checkpoint_in(path) : "";
+    if (found.empty() || (!newest.empty() && saved_at(found) <= newest_time)) continue;
+    newest = found;
+    newest_time = saved_at(found);
+  }
+  return newest;
+}
+
 std::string find_checkpoint(const std::string& file_or_run) {
   if (!file_or_run.empty()) {
     if (!fs::exists(file_or_run))
@@ -126,14 +138,7 @@ std::string find_checkpoint(const std::string& file_or_run) {
         throw std::runtime_error(file_or_run + " holds no checkpoint: name its GGUF file, " + file_or_run + "/" + name);
     throw std::runtime_error(file_or_run + " holds no checkpoint");
   }
-  std::string newest;
-  fs::file_time_type newest_time;
-  for (const std::string& run : names_in("runs")) {
-    const std::string path = "runs/" + run, found = kind_of_path(path) == PathKind::folder ? checkpoint_in(path) : "";
-    if (found.empty() || (!newest.empty() && saved_at(found) <= newest_time)) continue;
-    newest = found;
-    newest_time = saved_at(found);
-  }
+  const std::string newest = newest_checkpoint();
   if (newest.empty())
     throw std::runtime_error("there is no run in runs/ yet: train one first, or name a checkpoint");
   return newest;

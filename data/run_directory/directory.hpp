@@ -29,9 +29,11 @@ std::string next_run_directory(const std::string& name);
 DirectoryLock claim_directory(std::string& directory, const std::string& name,
                               DirectoryLock::Kind kind = DirectoryLock::Kind::alone);
 
+// Returns the checkpoint of the run in runs/ that saved its state last; "" if there is none.
+std::string newest_checkpoint();
+
 // Finds the checkpoint that the user names: a file, a run's best.safetensors or else its checkpoint.safetensors, or a
-// folder of Hugging Face. For "", takes the run in runs/ that saved its state last. Throws std::runtime_error if there
-// is none.
+// folder of Hugging Face. For "", takes newest_checkpoint(). Throws std::runtime_error if there is none.
 std::string find_checkpoint(const std::string& file_or_run);
 
 // Throws std::runtime_error for a model in a file that train_gpt does not read, such as a GGUF file, or a folder that

@@ -98,10 +98,31 @@ def all_runs():
                           for path in sorted(STUDIES.glob("*/*-runs.csv"))])
 
 
+UNTOLD = {("tokenizer", "byte")}  # a default
+
+
+def options_of(command):
+    """What a command says to train, whatever the order of its options."""
+    found = {}
+    for word in shlex.split(command)[2:]:
+        if word.startswith("--"):
+            name, given, value = word[2:].partition("=")
+            found[name] = [value] if given else []
+        else:
+            found[name].append(word)
+    return frozenset((name, " ".join(values)) for name, values in found.items()) - UNTOLD
+
+
 def repeated():
-    """Final losses of each command that several comparisons have trained."""
+    """The runs of each training that several comparisons have."""
     runs = all_runs().dropna(subset=["command", "final_val"])
-    return [some.final_val for _, some in runs.groupby("command") if some.file.nunique() > 1]
+    return [some for _, some in runs.groupby(runs.command.map(options_of)) if some.file.nunique() > 1]
+
+
+def makers(runs):
+    """The makers of the processors that the runs' comparisons name."""
+    machines = (json.loads(Path(file.replace("-runs.csv", ".json")).read_text())["machine"] for file in set(runs.file))
+    return {maker for machine in machines for maker in ("AMD", "Intel") if maker in machine[-1]}
 
 
 def worst_gradient():
@@ -130,7 +151,9 @@ FACTS = {
     "most layers": lambda: largest("layers"),
     "most channels": lambda: largest("channels"),
     "commands repeated": lambda: len(repeated()),
-    "commands repeated, same loss": lambda: sum(losses.nunique() == 1 for losses in repeated()),
+    "commands repeated, same loss": lambda: sum(runs.final_val.nunique() == 1 for runs in repeated()),
+    "commands repeated, two makers": lambda: sum(len(makers(runs)) > 1 for runs in repeated()),
+    "compilers": lambda: ", ".join(all_runs().compiler.dropna().unique()),
     "entries": lambda: len(list(ENTRIES.glob("*.toml"))),
     "entries trained": lambda: len(list(ENTRIES.glob("*.csv"))),
     "worst gradient": worst_gradient,

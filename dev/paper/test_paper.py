@@ -56,21 +56,26 @@ class Paper(unittest.TestCase):
             self.assertEqual(paper.fill("{{a}}"), "−0.5\u00a0±\u00a00.1\\*")
 
     def test_what_is_counted(self):
-        """In two made-up comparisons, which share one command."""
-        rows = [("tune", 0, "a", 3, 1e-3), ("final", 1, "b", 1, 1e-3), ("final", 2, "c", 3, 1e-3),
-                ("final", 1, "d", 1.5, 3e-3)]
+        """In two made-up comparisons, which share one model."""
+        rows = [("tune", 0, "t train --lr 1 --seed=0", 3, 1e-3), ("final", 1, "t train --lr 1 --seed=1", 1, 1e-3),
+                ("final", 2, "t train --lr 1 --seed=2", 3, 1e-3), ("final", 1, "t train --lr 3 --seed=1", 1.5, 3e-3)]
         runs = pandas.DataFrame(rows, columns=["stage", "seed", "command", "final_val", "peak_lr"])
         runs = runs.assign(version="1", state="finished", initial_loss=9, floor=0.12345)
         with tempfile.TemporaryDirectory() as folder, mock.patch.object(paper, "STUDIES", Path(folder)):
             (study := Path(folder) / "made").mkdir()
             runs.to_csv(study / "one-runs.csv")
-            runs.tail(1).to_csv(study / "two-runs.csv")
-            (study / "one.json").write_text(json.dumps({"options": "--layers 6 --grid layers=4,24 channels=8"}))
+            again = runs.tail(1).assign(command="t train --tokenizer byte --seed 1 --lr=3")
+            again.to_csv(study / "two-runs.csv")
+            for name, processor in ("one", "AMD EPYC"), ("two", "Intel(R) Xeon(R)"):
+                (study / f"{name}.json").write_text(json.dumps({"machine": ["AVX2", processor], "options": ""}))
+            self.assertEqual(paper.number("commands repeated, two makers"), "1")
+            options = "--layers 6 --grid layers=4,24 channels=8"
+            (study / "one.json").write_text(json.dumps({"machine": ["AMD"], "options": options}))
             want = {"runs": "5", "comparisons": "2", "studies": "1", "commands repeated": "1", "most layers": "24",
                     "commands repeated, same loss": "1", "made/one; --layers": "6", "made/one; seeds": "2",
                     "made/one; floor": "0.123"}
             self.assertEqual({place: paper.number(place) for place in want}, want)
-            runs.tail(1).assign(final_val=2).to_csv(study / "two-runs.csv")
+            again.assign(final_val=2).to_csv(study / "two-runs.csv")
             self.assertEqual(paper.number("commands repeated, same loss"), "0")
         self.assertEqual(list(paper.at_best_rate(runs[runs.stage == "final"])), [1.5])
 

@@ -31,7 +31,7 @@ build/tales.txt build/stories.txt: build/%.txt: | build/train_gpt
 # A text with facts, a base that learns them, and a run that learns to answer; the last line measures the answers to
 # questions about people whom it was never asked about. What is there already is not made again.
 TOWN = build/town
-answers: build/train_gpt $(TOWN)/answers/outcome.json  ## learn facts about a made town, then to answer questions
+answers: build/train_gpt $(TOWN)/answers/outcome.json  ## learn facts about a made-up town, then to answer questions
 	@build/train_gpt eval $(TOWN)/answers --data $(TOWN)/held_out.jsonl
 
 $(TOWN)/text.txt: | build/train_gpt

@@ -42,20 +42,32 @@ def ranking(entries, runs):
                         "verdict"])
 
 
+def why_not(entry, runs):
+    """Why an entry has no difference on a text: "not trained", or "5/10 stuck" of it or of the one it changes."""
+    for name in (entry.name, entry.against):
+        some = runs[runs.name == name]
+        if some.empty:
+            return "not trained"
+        if (some.state != "finished").any():
+            return outcome(some) if name == entry.name else f"`{name}` {outcome(some)}"
+    return ""
+
+
 def claims(entries, runs_of):
     """The table of claims: each entry that changes another one, compared with that. A verdict has an asterisk if either
     of them has one."""
     found = {text.name: results.verdicts(entries, runs, lambda entry: entry.against) for text, runs in runs_of.items()}
     rows = []
+    trained = {name for runs in runs_of.values() for name in runs.name}
     for entry in sorted(entries, key=lambda entry: (entry.date, entry.name)):
+        if entry.name not in trained or entry.against == entry.name:
+            continue
         cells = []
         for text, runs in runs_of.items():
             difference, _, verdict = results.difference_of(found[text.name], entry.name)
-            cells += [difference, verdict and verdict + star(runs, entry.name, entry.against)]
-        if any(cells):
-            rows.append([link(entry.name), entry.date.year, entry.claim, f"`{entry.against}`", *cells])
+            cells += [difference or why_not(entry, runs), verdict and verdict + star(runs, entry.name, entry.against)]
+        rows.append([link(entry.name), entry.date.year, entry.claim, f"`{entry.against}`", *cells])
     heads = [head for text in runs_of for head in (f"difference, {text.title}", "verdict")]
-    trained = {name for runs in runs_of.values() for name in runs.name}
     return (table(rows, ["entry", "year", "hypothesis", "compared with", *heads]) +
             f"\n{len(trained)} of {len(entries)} entries are trained so far.\n")
 

@@ -33,12 +33,16 @@ WORK = rules.ROOT / "build" / "track"
 TIMED_STEPS = 20
 
 
-def check_program():
-    """The bits are those of one kind of vectors."""
+def check_program(trains):
+    """The bits are those of one kind of vectors. Results must be from a program that others can build."""
     if not entries.BINARY.exists():
         raise Complaint(f"build/train_gpt is missing: run `make MARCH={rules.MARCH}`")
-    if entries.asked("--version").split("SIMD")[1].split()[0] != rules.SIMD:
+    version = entries.asked("--version")
+    if version.split("SIMD")[1].split()[0] != rules.SIMD:
         raise Complaint(f"build/train_gpt was not built for {rules.SIMD}: run `make MARCH={rules.MARCH}`")
+    if trains and version.split()[1].endswith("-dirty"):
+        raise Complaint("build/train_gpt is from sources with changes that are not committed: commit them, and run "
+                        f"`make MARCH={rules.MARCH}`")
 
 
 def texts_here():
@@ -193,7 +197,7 @@ def main(args):
         return listing(known)
     if not names:
         raise Complaint(f"say which: ENTRY={every[0]}")
-    check_program()
+    check_program(trains=not (args.check or args.dry_run))
     chosen = known if names == ["all"] else [entries.read_entry(name) for name in names]
     texts = texts_here()
     if args.dry_run:

@@ -278,6 +278,7 @@ int64_t LearningRate::warmup_steps(int64_t steps) const {
 }
 
 double LearningRate::at(int64_t step, int64_t steps) const {
+  if (has_end(schedule)) step = std::min(step, steps);  // the last rate stays, also if the warm-up was not over
   const int64_t rising = warmup_steps(steps);
   if (step < rising) return lr * static_cast<double>(step + 1) / static_cast<double>(rising + 1);
   const double past = static_cast<double>(step - rising), whole = static_cast<double>(steps - rising);

@@ -1,5 +1,6 @@
 #include "info.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <stdexcept>
@@ -266,16 +267,25 @@ void add_given(TrainOptions& options, const Command& command) {
 
 }  // namespace
 
+// Options of a model describe one. Without them, it is the run that is named, or else the newest, and before there is
+// one the default model.
+bool describes_model(const Command& command) {
+  if (!command.info_checkpoint.empty()) return false;
+  const auto asks = [](const Given& g) { return g.name != "json"; };
+  return said_any(command, &Traits::model) ||
+         (std::ranges::any_of(command.given, asks) && newest_checkpoint().empty());
+}
+
 void run_info(const Command& command) {
   if (command.info_ranks > 1 && !command.info_cost) throw std::invalid_argument("--ranks needs --cost: add --cost");
   std::optional<Trained> trained;
-  if (command.info_needs_checkpoint) trained = open_checkpoint(command.info_checkpoint);
+  if (!describes_model(command)) trained = open_checkpoint(command.info_checkpoint);
   TrainOptions options = trained ? trained->header.options : command.train;
   if (trained) add_given(options, command);
   if (trained && !command.info_json) print_trained(*trained);
   options = with_vocabulary(options);
   options.config = resolved(options.config);
-  if (options.config.lora_rank > 0 && !command.info_needs_checkpoint)
+  if (options.config.lora_rank > 0 && !trained)
     options.config.lora_shared = joined_matrices(options.config, {});
   Layout layout;
   declare_model(layout, options.config);

@@ -44,7 +44,10 @@ const json& require_field(const json& object, FieldNames names) {
     if (found) refuse("it has more than one of " + list_of(names) + ": keep the one that is meant");
     found = &*field;
   }
-  if (!found) refuse("there is no " + list_of(names));
+  const bool translates = object.contains("source") && object.contains("target");
+  if (!found)
+    refuse("there is no " + list_of(names) +
+           (translates ? ": it is a source and its target, which --data takes with --objective pairs" : ""));
   return *found;
 }
 

@@ -19,6 +19,8 @@ struct Pair {
 std::string text_of(const json& object, const std::string& field, const char* option) {
   const auto found = object.find(field);
   const std::string name = "\"" + one_line(field) + "\"";
+  if (found == object.end() && object.contains("sentence_good"))
+    throw std::runtime_error("it is a minimal pair, which eval --pairs reads");
   if (found == object.end()) throw std::runtime_error("there is no " + name + ": name the field with --" + option);
   if (!found->is_string()) throw std::runtime_error(name + " is not a text");
   return found->get<std::string>();

@@ -257,6 +257,11 @@ TEST_CASE("info --cost reads a model from options or from a run", "[cost][progra
 
   CHECK(contains(f.run("info r --cost --optimizer muon").out, "of AdamW, Muon"));
   CHECK(contains(f.run("info --cost --optimizer muon").out, "of AdamW, Muon"));
+  REQUIRE(f.run("train --data stories.txt --steps 1" + kTiny).status == 0);
+  const std::string newest = f.run("info --cost").out;  // of a run, if there is one
+  CHECK(contains(newest, "1 layer x 8 channels"));
+  CHECK(contains(f.run("info --cost --batch 8").out, "B 8 · T 16"));
+  CHECK(contains(f.run("info --cost --layers 3").out, "3 layers x 128 channels"));
   check_refused(f, "info r --optimizer lion --moments bf16", "moments in bf16 are those of AdamW");
   const std::string norms = f.run("info r --cost --train-only norm").out;
   CHECK(number_after(norms, "gradients") > 4 * number_after(norms, "trained"));  // frozen vectors have gradients

@@ -226,6 +226,7 @@ TEST_CASE("differences are paired by seed, and a cell with a diverged run has no
   const Comparison close = comparison_of({{1.0, 2.0, 3.0}, {1.1, 1.9, 3.01}});
   CHECK(close.cells[1].verdict == "not distinguishable");
   CHECK(comparison_of({{1.0, 2.0, 3.0}, {1.1, 2.12, 3.09}}).cells[1].verdict == "worse");
+  CHECK(comparison_of({{1.0}, {1.1}}).cells[1].verdict.empty());
 }
 
 TEST_CASE("verdicts corrected for the number of cells, and equality within a margin", "[compare]") {

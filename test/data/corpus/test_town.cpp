@@ -1,4 +1,4 @@
-// The made town of `corpus --grammar town`: its facts, and questions about them.
+// The made-up town of `corpus --grammar town`: its facts, and questions about them.
 
 #include <regex>
 #include <set>

@@ -132,6 +132,7 @@ TEST_CASE("an option of other programs that is missing here gets a specific answ
       {"--seeds 3", "there is no --seeds: --seed is one number; compare --grid seed=1,2,3"},
       {"--no-norm", "there is no --no-norm: write --placement none"},
       {"--nonorm", "there is no --nonorm: write --placement none"},
+      {"--rank-time-in-all 3", "train_gpt train --help-all lists all options"},  // time-in-all is not for users
       {"--vector-lr 3", "did you mean '--lr-vector'?"},
       {"--every_eval 3", "did you mean '--eval-every'?"},
       {"--out runs", "--out runs is the folder of all runs: name a folder in it, e.g. --out runs/mine"},
@@ -211,6 +212,11 @@ TEST_CASE("words without dashes are files or a run", "[words]") {
   CHECK(parse("train --steps 9 a.txt b.txt --quiet c.txt").command.train.data.size() == 3);
   CHECK(parse("train --no-bias -").command.train.data == std::vector<std::string>{"-"});
   CHECK(parse("train --no-bias 1").command.train.data == std::vector<std::string>{"1"});
+  CHECK(parse("train x --time 9m").command.train.time_limit == "9m");
+  CHECK(parse("tokenizer x --out y --vocab-size 512").command.tokenizer.vocabulary == 512);
+  CHECK(parse("sample r --weights f16").command.sample.weights == NumberType::fp16);
+  CHECK(parse("export r --out x --dtype float16").command.export_model.dtype == "f16");
+  CHECK(contains(error_of("export r --out x --to onnx"), "unknown format 'onnx'"));
   for (const std::string no : {"no", "off", "False"}) {
     const TrainOptions o = parse("train --bias " + no + " x").command.train;
     CHECK(o.config.bias == false);

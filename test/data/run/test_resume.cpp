@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <regex>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,6 +64,34 @@ TEST_CASE("a finished run that gets more steps continues at its final learning r
   CHECK(rates[39] == "0.0002");
   check_killed(f, "train --out s --resume --steps 40 --quiet", "s", "r", 15);
   check_replay(f, "r");
+}
+
+TEST_CASE("a schedule that has ended at 0 is not continued, and the next command begins one", "[program][resume]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --lr 0.002 --warmup 2 --min-lr 0 --steps 4 --out r" + kTiny;
+  const Outcome first = f.run(std::regex_replace(words, std::regex(" --quiet"), ""));
+  REQUIRE(first.status == 0);
+  CHECK(contains(first.out, "train --out r --resume --steps 8 --lr 0.002\n"));
+  check_refused(f, "train --out r --resume --steps 8", "the learning rate stays at 0 from step 4 on");
+  CHECK(f.run("train --out r --resume --steps 8 --lr 0.002").status == 0);
+  const auto rates = rates_of(f, "r");
+  REQUIRE(rates.size() == 8);
+  CHECK(rates[6] == "0.002");
+}
+
+TEST_CASE("a run that ended in its warm-up goes on as a longer run does", "[program][resume]") {
+  const Corpus f;
+  const std::string words = "train --data stories.txt --lr 0.002 --warmup 10" + kTiny;
+  REQUIRE(f.run(words + "--steps 20 --out whole").status == 0);
+  for (const std::string steps : {"0", "4", "10"}) {
+    const std::string run = "r" + steps;
+    REQUIRE(f.run(words + "--steps " + steps + " --out " + run).status == 0);
+    const Outcome longer = f.run("train --resume --steps 20 --out " + run);
+    CHECK(contains(longer.out, "the schedule, which was in its warm-up, now ends at step 20"));
+    CHECK(rates_of(f, run) == rates_of(f, "whole"));
+    CHECK(same_bits(last_weights(f, run), last_weights(f, "whole")));
+    check_replay(f, run);
+  }
 }
 
 TEST_CASE("a stopped run that gets another number of steps keeps its schedule", "[program][resume][slow]") {

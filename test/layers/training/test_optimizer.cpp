@@ -464,6 +464,10 @@ TEST_CASE("the learning-rate schedules: warmup, decay, constant", "[optimizer]")
   CHECK(schedule.at(60, steps) == Approx(.6));
   schedule.schedule = Schedule::cosine;
   CHECK(schedule.at(35, steps) == Approx(.6 + .4 * std::sqrt(.5)).margin(.01));  // cosine falls slowly at first
+  CHECK(schedule.at(1000, 5) == Approx(6 / 11.));  // it ended within the warm-up, and the last rate stays
+  schedule.schedule = Schedule::constant;
+  CHECK(schedule.at(1000, 5) == Approx(1));
+  schedule.schedule = Schedule::cosine;
   schedule.warmup = 0;
   CHECK(schedule.at(0, steps) == Approx(1));
   schedule.warmup_percent = 10;
