@@ -202,7 +202,7 @@ $(OUT)/command: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMMAND)' | cmp -s - $@ || echo '$(COMMAND)' > $@
 
--include $(wildcard $(OUT)/*.d $(OUT)/*/*.d $(OUT)/*/*/*.d $(OUT)/*/*/*/*.d)
+-include $(wildcard $(OUT)/*.d $(OUT)/*/*.d $(OUT)/*/*/*.d $(OUT)/*/*/*/*.d $(OUT)/*/*/*/*/*.d)
 
 clean:  ## remove build/, except build/exercise/
 	[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name exercise -exec rm -rf {} +
