@@ -213,7 +213,7 @@ Tokenizer Tokenizer::with_begin(int token) const {
   if (kind_ == Kind::bpe) {
     const SpecialToken special{static_cast<uint32_t>(token), name_of_special(token)};
     if (bpe_->tables().json)
-      return with_json(json_with_begin(*bpe_->tables().json, token < 0 ? nullptr : &special));
+      return with_json(json_with_around(bpe_->tables().json->text, token < 0 ? nullptr : &special));
     BpeTables tables = bpe_->tables();
     tables.begin = token;
     return bpe(Bpe(std::move(tables)));

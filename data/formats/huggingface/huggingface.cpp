@@ -342,6 +342,17 @@ std::string tokenizer_text(const Tokenizer& tokenizer) {
   return to_json(*bytes.with_begin(tokenizer.begin()).bpe());
 }
 
+// A model with an encoder reads sources between these tokens, so the file puts them around a text.
+std::string with_source_tokens(const std::string& file, const ExportedModel& exported) {
+  const Tokenizer& tokenizer = exported.tokenizer;
+  const auto special = [&](int token) {
+    return SpecialToken{static_cast<uint32_t>(token), tokenizer.name_of_special(token)};
+  };
+  const SpecialToken begin = special(tokenizer.begin()), end = special(exported.end);
+  if (exported.decoder_start < 0 || end.name.empty() || tokenizer.unread()) return file;
+  return json_with_around(file, begin.name.empty() ? nullptr : &begin, &end);
+}
+
 // Returns the number of the token that ends a document, or null.
 json end_of_text(const Tokenizer& tokenizer) {
   if (tokenizer.pieces()) return nullptr;
@@ -388,6 +399,8 @@ json tokenizer_config(const ExportedModel& exported, int context) {
   for (const auto& [name, token] : {std::pair("bos_token", begin_of(tokenizer)), {"eos_token", end_of(exported)}})
     if (!token.is_null()) config[name] = tokenizer.name_of_special(token);
   if (const std::string mask = mask_name(tokenizer); !mask.empty()) config["mask_token"] = mask;
+  if (exported.decoder_start >= 0)
+    config["pad_token"] = tokenizer.name_of_special(numbered_tokens(exported).at("pad_token_id"));
   if (!exported.chat_template.empty()) config["chat_template"] = exported.chat_template;
   return config;
 }
@@ -413,7 +426,7 @@ void write_companions(const std::string& folder, const ExportedModel& exported, 
 void write_tokenizer(const std::string& folder, const ExportedModel& exported, int context) {
   const std::string text = tokenizer_text(exported.tokenizer);
   if (text.empty()) return;
-  write_file(folder + "/tokenizer.json", text);
+  write_file(folder + "/tokenizer.json", with_source_tokens(text, exported));
   const bool talks = !exported.chat_template.empty();
   if (exported.companions.empty() || (talks && !exported.companions.contains("tokenizer_config.json")))
     write_json(folder + "/tokenizer_config.json", tokenizer_config(exported, context));

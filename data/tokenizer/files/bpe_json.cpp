@@ -319,18 +319,27 @@ Bpe bpe_from_gpt2(const json& vocabulary, const std::string& merges) {
   return Bpe(reader.finish(Decoder(json{{"type", "ByteLevel"}}), Pipeline(nullptr, nullptr)));
 }
 
-ordered_json template_with(const SpecialToken& begin) {
-  const ordered_json special = {{"SpecialToken", {{"id", begin.name}, {"type_id", 0}}}};
-  const auto text = [](const char* id, int type) {
-    return ordered_json{{"Sequence", {{"id", id}, {"type_id", type}}}};
+ordered_json template_with(const SpecialToken* begin, const SpecialToken* end) {
+  if (!begin && !end) return {};
+  ordered_json tokens = ordered_json::object();
+  for (const SpecialToken* token : {begin, end})
+    if (token)
+      tokens[token->name] = {{"id", token->name},
+                             {"ids", ordered_json::array({token->token})},
+                             {"tokens", ordered_json::array({token->name})}};
+  const auto add = [&](ordered_json& parts, const char* id, int type) {
+    const auto add_special = [&](const SpecialToken* token) {
+      if (token) parts.push_back({{"SpecialToken", {{"id", token->name}, {"type_id", type}}}});
+    };
+    add_special(begin);
+    parts.push_back({{"Sequence", {{"id", id}, {"type_id", type}}}});
+    add_special(end);
   };
-  ordered_json second = special;
-  second["SpecialToken"]["type_id"] = 1;
-  const ordered_json ids = ordered_json::array({begin.token}), names = ordered_json::array({begin.name});
-  return {{"type", "TemplateProcessing"},
-          {"single", ordered_json::array({special, text("A", 0)})},
-          {"pair", ordered_json::array({special, text("A", 0), second, text("B", 1)})},
-          {"special_tokens", {{begin.name, {{"id", begin.name}, {"ids", ids}, {"tokens", names}}}}}};
+  ordered_json single = ordered_json::array();
+  add(single, "A", 0);
+  ordered_json pair = single;
+  add(pair, "B", 1);
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
 }
 
 namespace {
@@ -378,8 +387,8 @@ std::string with_member(std::string text, const std::string& name, const std::st
 
 }  // namespace
 
-std::string json_with_begin(const JsonParts& parts, const SpecialToken* begin) {
-  return with_member(parts.text, "post_processor", to_text(begin ? template_with(*begin) : ordered_json()));
+std::string json_with_around(const std::string& text, const SpecialToken* begin, const SpecialToken* end) {
+  return with_member(text, "post_processor", to_text(template_with(begin, end)));
 }
 
 std::string json_with_special(const JsonParts& parts, const std::vector<SpecialToken>& special) {
@@ -405,7 +414,8 @@ std::string to_json(const Bpe& bpe) {
   ordered_json added = ordered_json::array(), merges = ordered_json::array(), vocabulary = ordered_json::object();
   for (const auto& [token, name] : tables.special) {
     names[token] = name;
-    if (static_cast<int>(token) == tables.begin) processor = template_with({token, name});
+    if (const SpecialToken begin{token, name}; static_cast<int>(token) == tables.begin)
+      processor = template_with(&begin);
     added.push_back(added_row<ordered_json>(token, name));
   }
   // push_back, because assigning by name would search all earlier names each time.

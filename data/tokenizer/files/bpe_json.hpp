@@ -17,9 +17,9 @@ Bpe bpe_from_json(const nlohmann::json& file, std::string text);  // `file` is w
 // Reads the vocabulary and the merges of GPT-2's two files.
 Bpe bpe_from_gpt2(const nlohmann::json& vocabulary, const std::string& merges);
 
-// Return the text of the file with another token before a text (null: none), and with more special tokens.
-std::string json_with_begin(const JsonParts& parts, const SpecialToken* begin);
+// Return the text of the file with other tokens before and after a text (null: none), and with more special tokens.
+std::string json_with_around(const std::string& text, const SpecialToken* begin, const SpecialToken* end = nullptr);
 std::string json_with_special(const JsonParts& parts, const std::vector<SpecialToken>& special);
 
-// The post_processor of a tokenizer.json that puts a special token before a text.
-nlohmann::ordered_json template_with(const SpecialToken& begin);
+// The post_processor of a tokenizer.json that puts special tokens before and after a text; null without both.
+nlohmann::ordered_json template_with(const SpecialToken* begin, const SpecialToken* end = nullptr);

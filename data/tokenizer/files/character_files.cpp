@@ -20,7 +20,10 @@ json word_level(const std::vector<uint32_t>& alphabet, const std::vector<std::st
     added.push_back(added_row<json>(static_cast<uint32_t>(token), name));
   }
   json begin;
-  if (begins) begin = template_with({static_cast<uint32_t>(alphabet.size()), special.at(0)});
+  if (begins) {
+    const SpecialToken token{static_cast<uint32_t>(alphabet.size()), special.at(0)};
+    begin = template_with(&token);
+  }
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},

@@ -165,7 +165,7 @@ json file_of(const Ranks& ranks, const Encoding& encoding) {
   }
   for (const auto& [token, name] : all_special(ranks, encoding)) {
     added.push_back(added_row<json>(token, name));
-    if (name == encoding.begin) first = template_with({token, name});
+    if (const SpecialToken begin{token, name}; name == encoding.begin) first = template_with(&begin);
   }
   json model = bpe_model(std::move(vocabulary), merges_of(rank_of, ranks.tokens, names), true);
   model["equal_ranks"] = true;

@@ -120,7 +120,10 @@ json file_of(const StoredTokenizer& t, json merges) {
   const auto is_special = [&](const std::optional<uint32_t>& token) { return token && t.types[*token] == kControl; };
   if (t.adds_last.value_or(false)) lack("a token after each text (add_eos_token)");
   if (t.adds_first.value_or(false) && !is_special(t.first)) lack("a first token that is no control token");
-  if (t.adds_first.value_or(false)) first = template_with({*t.first, t.tokens[*t.first]});
+  if (t.adds_first.value_or(false)) {
+    const SpecialToken token{*t.first, t.tokens[*t.first]};
+    first = template_with(&token);
+  }
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},

@@ -223,6 +223,30 @@ TEST_CASE("T5's tokenizers end a text, and the decoder begins with padding", "[f
   CHECK(tokens_around_pairs(Tokenizer::bytes().with_special({"<e>"}), "<e>").first == 256);
 }
 
+TEST_CASE("the tokenizer of an exported model puts around a source what it was trained with", "[formats][program]") {
+  const Folder f;
+  f.write("pairs.tsv", "a b\tb a\nab\tba\nb b a\ta b b\n");
+  const std::string train = "train pairs.tsv --objective pairs --encoder-layers 1 --layers 1 --heads 1 --channels 8 "
+                            "--context 16 --steps 2 --batch 2 --val-fraction 0 --eval-every 0 --quiet --threads 1 ";
+  for (const std::string tokenizer : {"byte", "char", "bpe:260"}) {
+    INFO(tokenizer);
+    f.must(train + "--out r --force --tokenizer " + tokenizer);
+    f.must("export r --out hf --force");
+    const json file = parse_json(f.read("hf/tokenizer.json")), config = parse_json(f.read("hf/config.json"));
+    const json& parts = file.at("post_processor").at("single");
+    REQUIRE(parts.size() == 2);
+    CHECK(parts[0].at("Sequence").at("id") == "A");
+    const std::string end = parts[1].at("SpecialToken").at("id");
+    CHECK(file.at("post_processor").at("special_tokens").at(end).at("ids")[0] == config.at("eos_token_id"));
+    CHECK(parse_json(f.read("hf/tokenizer_config.json")).at("pad_token") == end);
+    const std::string eval = "eval --data pairs.tsv --json --threads 1 ";
+    CHECK(parse_json(f.run(eval + "hf").out).at("loss") == parse_json(f.run(eval + "r").out).at("loss"));
+    f.must("train pairs.tsv --init-from hf --steps 1 --batch 2 --val-fraction 0 --eval-every 0 --out again --force");
+    f.must("export again --out back --force");
+    CHECK(parse_json(f.read("back/tokenizer.json")).at("post_processor") == file.at("post_processor"));
+  }
+}
+
 TEST_CASE("a tokenizer of pieces takes more special tokens", "[formats][tokens]") {
   const Tokenizer t5 = t5_pieces();
   Tokenizer more = t5.with_special({"<extra_id_1>", "<extra_id_0>"});
