@@ -82,18 +82,21 @@ void read_end(RunResult& r, const Curves& curves, const RunOutcome& outcome) {
 
 // A run with a final loss above this limit has diverged. The first training loss alone is not enough: if a run starts
 // from a checkpoint, it is the loss of a trained model on one batch.
-double divergence_limit(const RunResult& r) { return std::fmax(r.initial_loss, r.unigram + kStuckWithin); }
+double divergence_limit(const RunResult& r) {
+  constexpr double kNoiseOfBatch = 0.1;  // nats
+  return std::fmax(r.initial_loss, r.unigram) + kNoiseOfBatch;
+}
 
 RunState state_of(const RunResult& r) {
   if (r.final_loss > divergence_limit(r)) return RunState::diverged;
   return std::abs(r.final_loss - r.unigram) <= kStuckWithin ? RunState::stuck : RunState::finished;
 }
 
-// Returns the step after the last one with a loss of at most `limit`.
+// Returns the step after the last one with a loss of at most `limit`, or the last step.
 int64_t high_from(const Curves& curves, double limit) {
   int64_t from = 1;
   for (size_t i = 0; i < curves.loss.size(); ++i)
-    if (curves.loss[i] <= limit) from = static_cast<int64_t>(curves.step[i]) + 1;
+    if (curves.loss[i] <= limit) from = static_cast<int64_t>(curves.step[i]) + (i + 1 < curves.loss.size());
   return from;
 }
 

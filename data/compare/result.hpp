@@ -35,9 +35,9 @@ struct RunResult {
 std::string describe(const RunResult& result);
 
 // Reads how the run ended from outcome.json, and the rest from metrics.csv. A run has diverged if a number was not
-// finite, or if its final loss is above both its first training loss and the unigram entropy. final_loss is the loss on
-// the whole validation split, or else the last row's val_loss; unknown if that row has none. best_loss and val_loss are
-// on --eval-batches. Leaves the times out unless `timed`.
+// finite, or if its final loss is more than 0.1 above both its first training loss and the unigram entropy. final_loss
+// is the loss on the whole validation split, or else the last row's val_loss; unknown if that row has none. best_loss
+// and val_loss are on --eval-batches. Leaves the times out unless `timed`.
 RunResult read_result(const std::string& directory, bool timed);
 
 // Returns the readable rows of the run's metrics.csv, with fields in the order of metrics::names.

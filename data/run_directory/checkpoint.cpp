@@ -303,6 +303,9 @@ CheckpointHeader imported_header(const ForeignModel& from, const std::string& pa
     h.options.tokenizer = fs::absolute(inside ? fs::absolute(model).parent_path() : model).lexically_normal().string();
   }
   h.options.separator = h.tokenizer.name_of_special(from.decoder_start());
+  if (from.decoder_start() >= 0 && h.options.separator.empty() && !h.tokenizer.unread())
+    throw std::runtime_error(path + ": its decoder begins with token " + std::to_string(from.decoder_start()) +
+                             ", which is not a special token of its tokenizer");
   if (h.options.separator.empty()) h.options.separator = h.tokenizer.separator();
   h.options.chat = template_of_jinja(from.chat_template(), h.tokenizer);
   h.converses = h.options.chat != nullptr;

@@ -180,7 +180,9 @@ void require_all_counted(const Dataset& data, bool has_prompts, const char* advi
     throw std::runtime_error(std::string("--packing stream cannot leave prompts out of the loss: ") + advice);
 }
 
-const char* document_of(const Dataset& data) { return data.has_sources ? "pair that fits the context" : "document"; }
+const char* document_of(const Dataset& data) {
+  return data.has_sources && !data.spans.on() ? "pair that fits the context" : "document";
+}
 
 void require_documents(const Dataset& data, bool validates) {
   const std::string document = document_of(data);

@@ -42,9 +42,9 @@ def definitions(pairs):
 
 
 RATES_WORDS = """Each point is the best tuning run at a learning rate; the largest point of a curve is its best rate. A
-run that diverged (×) or failed (▽) stands at its loss before training; □ marks a run that was stuck. Sensitivity is how
-much worse than the best rate the rates tried end on average; 0 means that the rate does not matter (Wortsman et al.
-2023, arXiv 2309.14322)."""
+run that diverged (×) or failed (▽) stands at its loss before training; □ marks a run that was stuck. Sensitivity
+compares the rates that --tune names: how much worse than their best they end on average; 0 means that the rate does not
+matter (Wortsman et al. 2023, arXiv 2309.14322)."""
 
 SURFACES_WORDS = """The stronger the color, the lower the loss; all panels have one scale. A frame marks the lowest of a
 panel."""
@@ -164,10 +164,10 @@ def table_section(comparison, cells):
 
 SCALING_WORDS = """Each point is the mean final loss of a size over its seeds, with the range of the seeds. Lines are
 laws E + A·x^−α, fitted by least squares on log L (Hoffmann et al. 2022, arXiv 2203.15556). In the table, x counts the
-parameters. Ranges in brackets are 95 % bootstrap intervals over the seeds: they do not say whether the law holds
-beyond these sizes. "Off the law" is the largest distance of a loss from it, as a share of the loss above E; beyond 10 %
-there is no law to compare. Compute is compared at the loss that the baseline's law has at its largest size. The FLOPs
-of tuning do not count."""
+parameters. Ranges in brackets are 95 % bootstrap intervals over the seeds: they do not say whether the law holds beyond
+these sizes, and with two or three seeds they are too narrow. "Off the law" is the largest distance of a loss from it,
+as a share of the loss above E; beyond 10 % there is no law to compare. Compute is compared at the loss that the
+baseline's law has at its largest size that finished. The FLOPs of tuning do not count."""
 
 
 def scaling_section(groups, floor):

@@ -17,6 +17,7 @@ import style
 
 FEWEST = {True: 3, False: 4}  # sizes that a fit needs: with E fixed, and with E fitted
 RESAMPLES = 400
+LEAST = 1e-3  # share of the lowest loss: a fitted E below that is at its limit, 0
 FAR = 0.1  # share of a loss above E: losses that are farther off follow no law
 
 
@@ -44,7 +45,10 @@ class Law:
     def inverse(self, loss):
         """The x at which the law reaches a loss; infinity if it never does."""
         above = loss - self.E
-        return (self.A / above) ** (1 / self.alpha) if above > 0 and self.alpha > 0 else np.inf
+        if above <= 0 or self.alpha <= 0:
+            return np.inf
+        with np.errstate(over="ignore"):  # a law that hardly falls
+            return float(np.exp((np.log(self.A) - np.log(above)) / self.alpha))
 
 
 @dataclass
@@ -59,6 +63,7 @@ class Fit:
 class Saving:
     """The share of the baseline's compute that a group saves at the loss of the baseline's largest size."""
     loss: float
+    size: str  # that largest size
     share: float
     interval: tuple  # () if not known
     beyond: bool  # the group reaches the loss outside of its sizes
@@ -106,7 +111,7 @@ def point_of(cell):
 def fit(x, loss, floor=None, start=None):
     """The Law that is nearest to the points; E is `floor`, or fitted if that is None. None if no law can be."""
     x, loss = np.asarray(x, float), np.asarray(loss, float)
-    if floor is not None and (loss <= floor).any():
+    if (loss <= (floor or 0)).any():
         return None
     middle = np.log(x).mean()  # keeps A and alpha apart
     if start:
@@ -172,8 +177,8 @@ def resampled_means(groups, draws):
 
 
 def interval(values):
-    """The middle 95 %."""
-    return tuple(float(x) for x in np.percentile(values, (2.5, 97.5)))
+    """The middle 95 %. Its ends are values, because some may be infinite."""
+    return tuple(float(x) for x in np.percentile(values, (2.5, 97.5), method="inverted_cdf"))
 
 
 def add_laws(groups, floor):
@@ -219,7 +224,8 @@ def saving(group, baseline, fixed):
     needed = (1 - best) * compute
     beyond = not group.points.flops.iloc[0] <= needed <= group.points.flops.iloc[-1]
     resampled = [share(our, their) for our, their in zip(ours.resampled, theirs.resampled)]
-    return Saving(float(theirs.law.at(compute)), best, interval(resampled) if resampled else (), beyond)
+    return Saving(float(theirs.law.at(compute)), baseline.points["size"].iloc[-1], best,
+                  interval(resampled) if resampled else (), beyond)
 
 
 # ---- Words and rows ------------------------------------------------------------------------------
@@ -275,11 +281,15 @@ def headline(groups, floor):
         law = group.laws["parameters", bool(floor) and ("parameters", True) in group.laws]
         what = "The loss above the floor" if floor else "The loss above the fitted entropy"
         bounds = range_text(law.intervals.get("alpha"), "{:.2f}".format)
-        return [f"{what} falls as parameters^−{law.law.alpha:.2f}{bounds} over {len(group.points)} sizes."]
+        whose = f" of {group.label}" if len(groups) > 1 else ""
+        lacking = ", ".join(other.label for other in groups if not other.laws)
+        return [f"{what}{whose} falls as parameters^−{law.law.alpha:.2f}{bounds} over {len(group.points)} sizes.",
+                *([f"There is no law of {lacking}: too few sizes finished, or a loss is not above the floor."]
+                  if lacking else [])]
     said = []
     for group in sorted(judged, key=lambda group: -group.saving.share):
         saved = group.saving
-        loss = f"the loss that {baseline.label} has at its largest size ({saved.loss:.4f})"
+        loss = f"the loss that {baseline.label} has at size {saved.size} ({saved.loss:.4f})"
         if saved.interval and not saved.interval[0] <= 0 <= saved.interval[1]:
             said.append(f"{group.label} {saving_text(saved)} for {loss}.")
         else:
@@ -321,7 +331,8 @@ def table(groups):
         rows.append([group.label, str(len(group.points)), "baseline" if group.baseline else compute or "no law",
                      f"{100 * miss:.0f} %",
                      text(fixed, "alpha", "{:.3f}".format), text(fixed, "A", "{:.3g}".format),
-                     text(fitted, "E", "{:.4f}".format), text(fitted, "alpha", "{:.3f}".format),
+                     "0, its limit" if fitted and fitted.law.E < LEAST * fitted.law.at(group.points.parameters.iloc[-1])
+                     else text(fitted, "E", "{:.4f}".format), text(fitted, "alpha", "{:.3f}".format),
                      text(fitted, "A", "{:.3g}".format)])
     headings = ["cells", "sizes", "at equal loss", "off the law", "α (E: floor)", "A (E: floor)", "E", "α (E fitted)",
                 "A (E fitted)"]

@@ -65,6 +65,15 @@ class Fits(unittest.TestCase):
         law = scaling.Law(0.5, 40, 0.45)
         self.assertAlmostEqual(law.inverse(float(law.at(1e5))), 1e5, places=4)
         self.assertEqual(law.inverse(0.5), np.inf)
+        self.assertEqual(scaling.Law(0.5, 40, 1e-4).inverse(0.6), np.inf)  # hardly falls
+
+    def test_a_mean_below_0_has_no_law(self):
+        self.assertIsNone(scaling.fit(SIZES, [1, 0.8, 0.6, 0.5, -0.1]))
+
+    def test_an_interval_may_end_at_infinity(self):
+        self.assertEqual(scaling.interval([-np.inf] * 20 + [0.1] * 380), (-np.inf, 0.1))
+        said = scaling.saving_text(scaling.Saving(1, "d5", -25.6, (-np.inf, -1.9), False))
+        self.assertEqual(said, "needs 26.6 × (2.9 to ∞) the compute")
 
 
 class Scaling(Scratch):
@@ -96,15 +105,15 @@ class Scaling(Scratch):
         self.assertAlmostEqual(post.saving.share, 1 - (more / A) ** (2 / alpha), delta=0.6)
         self.covers(post.saving.interval, 1 - (more / A) ** (2 / alpha))
         self.assertTrue(post.saving.beyond)
-        self.assertRegex(scaling.headline([pre, post], floor)[0],
-                         r"^post needs [56]\.\d × \(\d\.\d to \d\.\d\) the compute for the loss that pre has at its")
+        self.assertRegex(scaling.headline([pre, post], floor)[0], r"^post needs [56]\.\d × \(\d\.\d to \d\.\d\) "
+                         "the compute for the loss that pre has at size d5")
         pre.baseline, post.baseline = False, True
         pre.saving, post.saving = scaling.saving(pre, post, True), None
         self.assertAlmostEqual(pre.saving.share, 1 - (A / more) ** (2 / alpha), delta=0.05)
         self.assertFalse(pre.saving.beyond)
         self.assertRegex(scaling.headline([pre, post], floor)[0],
                          r"^pre saves 8\d % \(\d+ to \d+\) of the compute for ")
-        self.assertEqual(scaling.saving_text(scaling.Saving(1, -0.12, (-0.15, 0.02), False)),
+        self.assertEqual(scaling.saving_text(scaling.Saving(1, "d5", -0.12, (-0.15, 0.02), False)),
                          "needs 12 % (−2 to 15) more compute")
 
     def test_losses_that_follow_no_law_save_nothing(self):
@@ -138,6 +147,13 @@ class Scaling(Scratch):
         self.assertEqual(groups[0].laws["parameters", True].intervals, {})
         self.assertEqual(groups[1].saving.interval, ())
         self.assertIn(", which may be chance.", scaling.headline(groups, floor)[0])
+
+    def test_the_only_law_is_named(self):
+        groups, floor = groups_in(self.scratch / "scaling")
+        groups[1].laws, groups[1].saving = {}, None
+        law, lack = scaling.headline(groups, floor)
+        self.assertRegex(law, r"^The loss above the floor of pre falls as parameters\^−0\.")
+        self.assertIn("There is no law of post: ", lack)
 
     def test_a_size_that_did_not_finish_is_left_out(self):
         rewrite(self.scratch / "three_sizes" / "runs.csv", lambda rows: [

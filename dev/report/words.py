@@ -197,7 +197,8 @@ def recipe_line(comparison):
         files = [file for value in given["data"] for file in (value if isinstance(value, list) else [value])]
         parts.append(spread(list(dict.fromkeys(Path(file).name or file for file in files))))
     if "layers" in told and "channels" in told:
-        parts.append(f"{told['layers']} layers × {told['channels']} channels")
+        layers = f"{told['layers']} layer{'' if str(told['layers']) == '1' else 's'}"
+        parts.append(f"{layers} × {told['channels']} channels")
     if "context" in told:
         parts.append(f"context {told['context']}")
     together = comparison.summary is not None or len(final) == 1

@@ -62,6 +62,10 @@ TEST_CASE("a run from a checkpoint may end above its first batch", "[compare]") 
   CHECK(forgot.stopped_at == 3);
   CHECK(result_of(losses({8, 7, 6}, "5.9"), finished(3)).state == RunState::finished);  // starts high, but falls
   CHECK(result_of(losses({5, 6, 7}, "inf"), finished(3)).state == RunState::diverged);
+  CHECK(result_of(losses({5.55, 5.56, 5.54}, "5.56"), finished(3)).state == RunState::finished);  // learns slowly
+  const RunResult at_end = result_of(losses({5, 4.5, 4}, "6"), finished(3));
+  CHECK(at_end.state == RunState::diverged);
+  CHECK(at_end.stopped_at == 3);
 }
 
 TEST_CASE("a run that ends above the unigram entropy is named below the table", "[compare]") {
