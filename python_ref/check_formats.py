@@ -642,6 +642,8 @@ class Pairs(Exchange):
     def compare_text(self, name, model, tokenizer, run="run"):
         for texts in PAIR_TEXTS[:3]:
             source, (start, *_), (*_, end) = self.pair(tokenizer, texts)
+            read = tokenizer(texts[0])["input_ids"]
+            self.check(f"{name}: source as AutoTokenizer reads it", read == source, f"{read}, and {source} in training")
             words = [self.program, *f"sample {run} --greedy --json --length {LENGTH} --prompt".split(), texts[0]]
             done = subprocess.run(words, cwd=self.folder, capture_output=True)
             ours = json.loads(done.stdout)["tokens"]

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <regex>
 
 #include "check.hpp"
 #include "data/files/json.hpp"
@@ -241,6 +242,10 @@ TEST_CASE("the tokenizer of an exported model puts around a source what it was t
     CHECK(parse_json(f.read("hf/tokenizer_config.json")).at("pad_token") == end);
     const std::string eval = "eval --data pairs.tsv --json --threads 1 ";
     CHECK(parse_json(f.run(eval + "hf").out).at("loss") == parse_json(f.run(eval + "r").out).at("loss"));
+    f.write("hf/config.json", std::regex_replace(f.read("hf/config.json"), std::regex("decoder_start_token_id\": \\d+"),
+                                                 "decoder_start_token_id\": 1"));
+    check_refused(f, "eval hf --data pairs.tsv", "hf: its decoder begins with token 1, which is not a special token");
+    f.must("export r --out hf --force");
     f.must("train pairs.tsv --init-from hf --steps 1 --batch 2 --val-fraction 0 --eval-every 0 --out again --force");
     f.must("export again --out back --force");
     CHECK(parse_json(f.read("back/tokenizer.json")).at("post_processor") == file.at("post_processor"));
