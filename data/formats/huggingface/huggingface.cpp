@@ -342,14 +342,16 @@ std::string tokenizer_text(const Tokenizer& tokenizer) {
   return to_json(*bytes.with_begin(tokenizer.begin()).bpe());
 }
 
-// A model with an encoder reads sources between these tokens, so the file puts them around a text.
+// A model with an encoder reads sources between these tokens, so the file puts them around a text, unless it does so
+// already.
 std::string with_source_tokens(const std::string& file, const ExportedModel& exported) {
   const Tokenizer& tokenizer = exported.tokenizer;
   const auto special = [&](int token) {
     return SpecialToken{static_cast<uint32_t>(token), tokenizer.name_of_special(token)};
   };
   const SpecialToken begin = special(tokenizer.begin()), end = special(exported.end);
-  if (exported.decoder_start < 0 || end.name.empty() || tokenizer.unread()) return file;
+  const bool ends = tokenizer.bpe() && tokenizer.bpe()->tables().end == exported.end;
+  if (exported.decoder_start < 0 || end.name.empty() || ends || tokenizer.unread()) return file;
   return json_with_around(file, begin.name.empty() ? nullptr : &begin, &end);
 }
 
