@@ -265,8 +265,6 @@ void add_given(TrainOptions& options, const Command& command) {
   complete(options);
 }
 
-}  // namespace
-
 // Options of a model describe one. Without them, it is the run that is named, or else the newest, and before there is
 // one the default model.
 bool describes_model(const Command& command) {
@@ -275,6 +273,8 @@ bool describes_model(const Command& command) {
   return said_any(command, &Traits::model) ||
          (std::ranges::any_of(command.given, asks) && newest_checkpoint().empty());
 }
+
+}  // namespace
 
 void run_info(const Command& command) {
   if (command.info_ranks > 1 && !command.info_cost) throw std::invalid_argument("--ranks needs --cost: add --cost");

@@ -401,8 +401,8 @@ json tokenizer_config(const ExportedModel& exported, int context) {
   for (const auto& [name, token] : {std::pair("bos_token", begin_of(tokenizer)), {"eos_token", end_of(exported)}})
     if (!token.is_null()) config[name] = tokenizer.name_of_special(token);
   if (const std::string mask = mask_name(tokenizer); !mask.empty()) config["mask_token"] = mask;
-  if (exported.decoder_start >= 0)
-    config["pad_token"] = tokenizer.name_of_special(numbered_tokens(exported).at("pad_token_id"));
+  const json numbers = numbered_tokens(exported);
+  if (numbers.contains("pad_token_id")) config["pad_token"] = tokenizer.name_of_special(numbers.at("pad_token_id"));
   if (!exported.chat_template.empty()) config["chat_template"] = exported.chat_template;
   return config;
 }
