@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,6 +32,19 @@ struct Entry {
 std::atomic<Entry*> entries = nullptr;
 std::atomic<bool> publishing = false;
 std::atomic<int> postponed = 0;  // the signal that arrived meanwhile
+std::atomic<bool> ending = false;
+std::atomic<int> creating = 0;  // threads that create a file
+
+// While this object lives, a signal waits for it, unless it interrupts this thread. No file begins after the signal.
+struct WhileCreating {
+  WhileCreating() {
+    ++creating;
+    if (!ending) return;
+    --creating;
+    while (true) ::pause();
+  }
+  ~WhileCreating() { --creating; }
+};
 
 Entry* entry_of(const std::string& partial) {
   Entry* entry = entries;
@@ -54,6 +68,8 @@ void remove_files_and_end(int signal) {
     postponed = signal;
     return;
   }
+  ending = true;
+  for (int ms = 0; ms < 50 && creating > 0; ++ms) ::poll(nullptr, 0, 1);
   bool removed = false;
   for (const Entry* entry = entries; entry; entry = entry->next)
     if (entry->is_there) removed |= ::unlink(entry->name.c_str()) == 0;
@@ -90,10 +106,15 @@ std::FILE* create_partial(const std::string& path, std::string& partial) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const std::string again = attempt == 0 ? "" : "-" + std::to_string(attempt);
     partial = path + "." + std::to_string(::getpid()) + again + std::string(kPartial);
+    if (is_there(partial)) continue;  // from a process with the same PID, perhaps on another machine
+    const WhileCreating guard;
+    list_partial(partial);  // first, so that a signal at any moment finds it
     const int handle = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (handle < 0 && errno == EEXIST) continue;  // from a process with the same PID, perhaps on another machine
-    if (handle < 0) break;
-    list_partial(partial);
+    if (handle < 0) {
+      unlist_partial(partial);
+      if (errno == EEXIST) continue;
+      break;
+    }
     ::flock(handle, LOCK_EX | LOCK_NB);
     struct stat status {};
     const bool known = ::fstat(handle, &status) == 0, removed = known && status.st_nlink == 0;
