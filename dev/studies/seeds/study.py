@@ -34,10 +34,11 @@ def deviations():
 def of_comparison(runs, summary, path):
     final = runs[(runs.stage == "final") & (runs.state == "finished")]
     losses = {cell: some.set_index("seed").final_val for cell, some in final.groupby("cell")}
-    base = losses.get(summary.cell[summary.verdict == "baseline"].iloc[0], pandas.Series(dtype=float))
+    baselines = list(summary.cell[summary.verdict == "baseline"])  # of several sizes each has one
+    base = losses.get(baselines[0], pandas.Series(dtype=float))
     for cell, loss in losses.items():
         both = pandas.concat([loss, base], axis=1, join="inner")
-        if loss is not base and len(both) >= 3:
+        if cell not in baselines and len(both) >= 3:
             paired = (both.iloc[:, 0] - both.iloc[:, 1]).std()
             yield {"study": path.parent.name, "comparison": path.name.removesuffix("-runs.csv"), "cell": cell,
                    "seeds": len(both), "paired": paired, "unpaired": both.var().sum() ** 0.5}
