@@ -106,13 +106,12 @@ std::FILE* create_partial(const std::string& path, std::string& partial) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const std::string again = attempt == 0 ? "" : "-" + std::to_string(attempt);
     partial = path + "." + std::to_string(::getpid()) + again + std::string(kPartial);
-    if (is_there(partial)) continue;  // from a process with the same PID, perhaps on another machine
     const WhileCreating guard;
     list_partial(partial);  // first, so that a signal at any moment finds it
     const int handle = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (handle < 0) {
       unlist_partial(partial);
-      if (errno == EEXIST) continue;
+      if (errno == EEXIST) continue;  // from a process with the same PID, perhaps on another machine
       break;
     }
     ::flock(handle, LOCK_EX | LOCK_NB);
