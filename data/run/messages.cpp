@@ -304,7 +304,7 @@ std::vector<std::string> compare_words(const Trainer& t) {
   return words;
 }
 
-// Returns the words of a command that goes on. A rate that has fallen to 0 needs a new schedule.
+// Returns the words of a command that trains on. If the rate has fallen to 0, they begin a new schedule.
 std::vector<std::string> longer_words(const Trainer& t) {
   const TrainOptions& o = t.options();
   std::vector<std::string> words = {"train", "--out", o.out, "--resume", "--steps", std::to_string(2 * o.steps)};

@@ -34,7 +34,7 @@ TIMED_STEPS = 20
 
 
 def check_program(trains):
-    """The bits are those of one kind of vectors. Results must be from a program that others can build."""
+    """Refuses a program whose bits are others, or whose sources nobody else has."""
     if not entries.BINARY.exists():
         raise Complaint(f"build/train_gpt is missing: run `make MARCH={rules.MARCH}`")
     version = entries.asked("--version")
