@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/corpus/corpus_files.hpp"
+#include "data/corpus/lexicon.hpp"
 #include "data/corpus/minimal_pairs.hpp"
 #include "data/corpus/town.hpp"
 #include "data/corpus/translation.hpp"
@@ -27,9 +28,15 @@ void write_lines(const std::string& path, const std::string& lines, const char* 
 }
 
 bool is_town(const CorpusOptions& options) { return options.grammar == kTown; }
+bool is_lexicon(const CorpusOptions& options) { return options.grammar == kLexicon; }
 
 Grammar grammar_of(const CorpusOptions& options) {
   return is_town(options) ? town_grammar(options.seed) : story_grammar(options.grammar);
+}
+
+CorpusSummary write_text(const CorpusOptions& o, size_t bytes) {
+  if (!is_lexicon(o)) return write_corpus(o.out, bytes, o.seed, grammar_of(o));
+  return write_corpus(o.out, bytes, o.seed, [&](uint64_t index) { return tell_lexicon_line(o.seed, index); });
 }
 
 void write_and_report(const CorpusOptions& options) {
@@ -39,7 +46,7 @@ void write_and_report(const CorpusOptions& options) {
   for (const std::string& out : {options.out, nats_path(options.out), options.questions, options.held_out})
     if (!out.empty()) check_output(out, options.force);
   const Stopwatch clock;
-  const CorpusSummary summary = write_corpus(options.out, bytes, options.seed, grammar_of(options));
+  const CorpusSummary summary = write_text(options, bytes);
   std::printf("%s: %s, %s, floor %.4f nats/byte (%.1f s)\n", options.out.c_str(),
               counted(static_cast<double>(summary.stories), "story").c_str(), format_bytes(summary.bytes).c_str(),
               summary.nats / static_cast<double>(summary.bytes), clock.seconds());
@@ -50,6 +57,9 @@ void write_and_report(const CorpusOptions& options) {
 }
 
 void write_pairs_and_report(const CorpusOptions& options) {
+  if (is_lexicon(options))
+    throw std::invalid_argument("no minimal pairs come from --grammar lexicon, because any of its words may follow "
+                                "another: name another --grammar, or leave out --pairs");
   check_output(options.pairs, options.force);
   const int64_t pairs =
       write_pairs(options.pairs, options.count.value_or(1000), options.seed, options.grammar, grammar_of(options));
@@ -103,7 +113,8 @@ void check_and_report(const CorpusOptions& options) {
   const std::optional<Grammar> town = is_town(options) ? std::optional(town_grammar(options.seed)) : std::nullopt;
   const StoryCheck c =
       pairs ? explained(name + ", ", [&] { return check_pairs(text, known, pair_grammar(options.pairs_of)); })
-            : check_stories(text, known, town ? &*town : nullptr);
+      : is_lexicon(options) ? check_lexicon(text, known)
+                            : check_stories(text, known, town ? &*town : nullptr);
   if (c.lines == 0)
     throw std::runtime_error(name + " has no " + words.lines + " to check: give one " + words.line + " per line");
   std::printf("%s: %zu of %zu %s %s (%.1f %%); %zu are different", name.c_str(), c.stories, c.lines, words.lines,
@@ -115,9 +126,10 @@ void check_and_report(const CorpusOptions& options) {
   if (c.first_wrong > 0)
     std::printf("line %zu goes wrong after \"%s\", at \"%s\"\n", c.first_wrong, one_line(c.readable).c_str(),
                 one_line(c.wrong.substr(0, kMostShown)).c_str());
-  if (c.stories == 0 && !pairs)
+  if (c.stories == 0 && !pairs && !is_lexicon(options))
     print_note(town ? "a town depends on its --seed: name the one that wrote the text"
-                    : "for the text of a town, name --grammar town and its --seed");
+                    : "for the text of a town, name --grammar town and its --seed, and for lines of a lexicon "
+                      "--grammar lexicon");
 }
 
 // Throws if the options name a file to write next to one to check.

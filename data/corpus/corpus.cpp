@@ -162,6 +162,10 @@ std::optional<double> story_nats(std::string_view text) {
 
 CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
                            const std::function<void(const Story&)>& use) {
+  return tell_stories(bytes, [&](uint64_t index) { return tell_story(seed, index, grammar); }, use);
+}
+
+CorpusSummary tell_stories(size_t bytes, const StoryTeller& tell, const std::function<void(const Story&)>& use) {
   CorpusSummary summary;
   // Skip a story told before, so that no validation story occurs in training. Two stories are equal with probability
   // 7e-8 (the mean of P over 200,000 stories), so about 14 of the 20,000 in 4 MB are skipped. A model that remembered
@@ -169,7 +173,7 @@ CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
   // the floor has a relative error of 1e-4.
   std::unordered_set<uint64_t> told;
   for (uint64_t index = 0;; ++index) {
-    const Story story = tell_story(seed, index, grammar);
+    const Story story = tell(index);
     if (!told.insert(rng::word(story.text)).second) continue;
     if (summary.bytes + story.text.size() > bytes) return summary;
     use(story);

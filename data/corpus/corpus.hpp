@@ -46,7 +46,11 @@ struct CorpusSummary {
   double nats = 0;  // sum over the stories; nats / bytes is the floor of a byte-level model
 };
 
+// Tells the story of an index. A pure function.
+using StoryTeller = std::function<Story(uint64_t index)>;
+
 // Calls `use` for each of a series of distinct whole stories, at most `bytes` bytes in total.
+CorpusSummary tell_stories(size_t bytes, const StoryTeller& tell, const std::function<void(const Story&)>& use);
 CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
                            const std::function<void(const Story&)>& use);
 

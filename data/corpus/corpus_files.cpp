@@ -28,9 +28,13 @@ constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes
 std::string nats_path(const std::string& text_path) { return text_path + ".nats"; }
 
 CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed, const Grammar& grammar) {
+  return write_corpus(path, bytes, seed, [&](uint64_t index) { return tell_story(seed, index, grammar); });
+}
+
+CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed, const StoryTeller& tell) {
   const std::string nothing = std::to_string(bytes) + " bytes hold no story; ask for 256 or more";
   return write_with_nats(path, "seed " + std::to_string(seed), nothing,
-                         [&](const auto& use) { return tell_stories(bytes, seed, grammar, use); });
+                         [&](const auto& use) { return tell_stories(bytes, tell, use); });
 }
 
 CorpusSummary write_with_nats(const std::string& path, const std::string& remark, const std::string& nothing,

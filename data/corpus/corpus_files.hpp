@@ -15,6 +15,7 @@ std::string nats_path(const std::string& text_path);
 // nats_path(path). Throws std::runtime_error if it cannot, and leaves nothing half-written.
 CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
                            const Grammar& grammar = story_grammar());
+CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed, const StoryTeller& tell);
 
 // Does the same with any lines that tell(use) tells. `remark` ends the header of the -log P, and `nothing` says why
 // there is no line.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "data/corpus/corpus.hpp"
+#include "data/corpus/lexicon.hpp"
 #include "data/corpus/town.hpp"
 #include "data/corpus/translation.hpp"
 #include "shared_settings.hpp"
@@ -153,7 +154,7 @@ void describe_tokenize(SettingTable<TokenizeOptions>& t) {
 
 void describe_corpus(SettingTable<CorpusOptions>& t) {
   std::vector<std::string> grammars = names_of(kStoryGrammars);
-  grammars.emplace_back(kTown);
+  grammars.insert(grammars.end(), {kLexicon, kTown});
   t.text("out", &CorpusOptions::out, "FILE", "output file; its entropy goes to FILE.nats");
   t.named("grammar", &CorpusOptions::grammar, grammars, "grammar of the text").needs = {
       {[](const CorpusOptions& o) { return o.pairs_of.empty(); }, nullptr, "with {pairs-of}", true}};

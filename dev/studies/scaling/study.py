@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Does the exponent of a scaling law depend on the placement and the optimizer, or its coefficient only?
 
-Six placements with AdamW and with Muon, in five sizes that differ 14-fold in parameters, on 20 tokens a parameter of
-generated tales, whose entropy E is known. Each tunes its rate and its warm-up at one size, and mup hands them on. A
-part is one placement with one optimizer, and its tables are stored when it ends. --keep trains only parts that are not
-stored yet, --only those that it names, --stored none. Build with `make MARCH=x86-64-v3`: the runs then have the
-same bits on every processor with AVX2.
+Six placements with AdamW and with Muon, in five widths that differ 16-fold in the parameters of their blocks, on 20
+tokens a parameter of a lexicon, whose entropy E is known. Each tunes its rate and its warm-up at the middle width, and
+mup hands them on. A part is one placement with one optimizer, and its tables are stored when it ends. --keep trains
+only parts that are not stored yet, --only those that it names, --stored none. Build with `make MARCH=x86-64-v3`: the
+runs then have the same bits on every processor with AVX2.
 """
 
 import sys
@@ -22,10 +22,10 @@ import series  # noqa: E402
 import style  # noqa: E402
 
 HERE = Path(__file__).parent
-TALES = ROOT / "build" / "tales-16M.txt"  # d3 reads 7 million tokens
+LEXICON = ROOT / "build" / "lexicon-16M.txt"  # 80 channels read 7 million tokens
 PLACEMENTS = ["pre", "post", "sandwich", "deepnorm", "reordered", "none"]
-SIZES = ["d1", "d1.5", "d2", "d2.5", "d3"]
-TUNED, CHECKED = "d2", "d1"  # where a cell tunes, and where it tunes again to check that this transfers
+WIDTHS = [20, 28, 40, 56, 80]  # channels
+TUNED, CHECKED = 40, 20  # where a cell tunes, and where it tunes again to check that this transfers
 SEEDS = 3
 BASELINE = "pre"
 
@@ -43,46 +43,64 @@ def stored_parts():
     return [part for part in parts() if (HERE / f"{label_of(part)}-runs.csv").exists()]
 
 
-def tables_of(part):
-    """(summary, runs) of a part, and the summary of its check."""
-    names = (f"{label_of(part)}-summary", f"{label_of(part)}-runs", f"{label_of(part)}-check-summary")
-    return [pandas.read_csv(HERE / f"{name}.csv") for name in names]
+def runs_of(part):
+    """The runs of all widths that were trained at the rate that was found."""
+    names = (f"{label_of(part)}-tune-runs", f"{label_of(part)}-runs")
+    runs = pandas.concat([pandas.read_csv(HERE / f"{name}.csv") for name in names], ignore_index=True)
+    return runs[runs.stage == "final"]
+
+
+def found_at(part, what):
+    """The row of the summary of what was tuned: "tune", or "check"."""
+    return next(pandas.read_csv(HERE / f"{label_of(part)}-{what}-summary.csv").itertuples())
 
 
 # ---- training --------------------------------------------------------------------------------------------
 
 
-def options_of(part, sizes, seeds):
+def options_of(part, widths, seeds):
     placement, optimizer = part
-    return f"""--placement {placement} --optimizer {optimizer} --parametrization mup --base-channels 64 --base-layers 2
-        --base-heads 2 --context 152 --batch 4 --tokens-per-parameter 20 --min-lr 0 --eval-every 1000 --eval-batches 20
-        --val-fraction 0.02 --save-every 0 --grid size={",".join(sizes)} seed={",".join(map(str, seeds))}
-        --tune lr={OPTIMIZERS[optimizer][1]} warmup=5%,20% --tune-runs 10"""
+    return f"""--placement {placement} --optimizer {optimizer} --layers 4 --heads 2 --parametrization mup
+        --base-channels {TUNED} --base-layers 4 --base-heads 2 --context 152 --batch 4 --tokens-per-parameter 20
+        --min-lr 0 --eval-every 1000 --eval-batches 20 --val-fraction 0.02 --save-every 0
+        --grid channels={",".join(map(str, widths))} seed={",".join(map(str, seeds))}"""
+
+
+def searches(part):
+    """{label: options}: the comparison that tunes a part, and its check."""
+    tune = f" --tune lr={OPTIMIZERS[part[1]][1]} warmup=5%,20% --tune-runs 10"
+    return {f"{label_of(part)}-tune": options_of(part, [TUNED], range(1, SEEDS + 1)) + tune,
+            f"{label_of(part)}-check": options_of(part, [CHECKED], [1]) + tune}
+
+
+def other_widths(part):
+    """{label: options}: the comparison of the widths at the values that a part found."""
+    found = found_at(part, "tune")
+    rest = [width for width in WIDTHS if width != TUNED]
+    values = f" --lr {found.peak_lr:g} --warmup {found.warmup}"
+    return {label_of(part): options_of(part, rest, range(1, SEEDS + 1)) + values}
 
 
 def comparisons(part):
-    """{label: options}: the comparison of a part, and its check."""
-    return {label_of(part): options_of(part, SIZES, range(1, SEEDS + 1)) + f" --tune-size {TUNED}",
-            f"{label_of(part)}-check": options_of(part, [CHECKED], [1])}
+    """{label: options} of a part that is stored."""
+    return {**searches(part), **(other_widths(part) if part in stored_parts() else {})}
 
 
-def tales(study):
-    """Words that train on tales, each of which fits into the context: else a model could not reach their entropy."""
-    if not TALES.exists():
-        study.run("corpus", "--grammar", "tales", "--bytes", "16M", "--seed", "1", "--out", str(TALES))
-    return ["--data", str(TALES)]
+def lexicon(study):
+    """Words that train on a lexicon. Each of its lines fits into the context, or no model could reach its entropy."""
+    if not LEXICON.exists():
+        study.run("corpus", "--grammar", "lexicon", "--bytes", "16M", "--seed", "1", "--out", str(LEXICON))
+    return ["--data", str(LEXICON)]
 
 
 # ---- laws ------------------------------------------------------------------------------------------------
 
 
 def group_of(part):
-    """The sizes of a part whose seeds all finished."""
-    _, runs, _ = tables_of(part)
-    runs = runs[runs.stage == "final"]
-    rows = [{"size": size, "parameters": some.parameters.mean(), "flops": series.flops_of(some).mean(),
+    """The widths of a part whose seeds all finished."""
+    rows = [{"size": width, "parameters": some.parameters.mean(), "flops": series.flops_of(some).mean(),
              "mean": some.final_val.mean(), "losses": dict(zip(some.seed, some.final_val))}
-            for size, some in runs.groupby("size") if (some.state == "finished").all()]
+            for width, some in runs_of(part).groupby("channels") if (some.state == "finished").all()]
     points = pandas.DataFrame(rows).sort_values("parameters", ignore_index=True) if rows else pandas.DataFrame(rows)
     looks = style.styles([{"placement": part[0]}])[0]
     return scaling.Group(part[0], looks, list(points.index), part[0] == BASELINE, points)
@@ -94,7 +112,7 @@ def groups():
     for optimizer in OPTIMIZERS:
         own = {part: group_of(part) for part in stored_parts() if part[1] == optimizer}
         if own:
-            floor = tables_of(next(iter(own)))[1].floor.iloc[0]
+            floor = runs_of(next(iter(own))).floor.iloc[0]
             scaling.add_laws(list(own.values()), floor)
         found |= own
     return found
@@ -114,9 +132,8 @@ def exponent_difference(ours, baseline):
 
 
 def rates_of(part):
-    """[rate, warm-up] found at the two sizes that were tuned."""
-    summary, _, check = tables_of(part)
-    return [", ".join(tuned_to(next(rows.itertuples()))) for rows in (summary[summary["size"] == TUNED], check)]
+    """[rate, warm-up] found at the two widths that were tuned."""
+    return [", ".join(tuned_to(found_at(part, what))) for what in ("tune", "check")]
 
 
 def loss_table(found):
@@ -124,9 +141,9 @@ def loss_table(found):
     for part, group in found.items():
         losses = dict(zip(group.points["size"], group.points.losses)) if len(group.points) else {}
         rows.append([part[0], OPTIMIZERS[part[1]][0], *rates_of(part),
-                     *(shown(losses[size].values()) if size in losses else "not all finished" for size in SIZES)])
-    return table(rows, ["placement", "optimizer", f"rate, warm-up, tuned at {TUNED}", f"at {CHECKED}",
-                        f"final loss, {SIZES[0]}", *SIZES[1:]])
+                     *(shown(losses[width].values()) if width in losses else "not all finished" for width in WIDTHS)])
+    return table(rows, ["placement", "optimizer", f"rate, warm-up, tuned at {TUNED} channels", f"at {CHECKED}",
+                        f"final loss, {WIDTHS[0]} channels", *map(str, WIDTHS[1:])])
 
 
 def law_row(part, group, baseline):
@@ -163,7 +180,7 @@ def draw_laws(axis, found, optimizer):
         axis.set_axis_off()
         return
     for placement, group in own.items():
-        floor, look = tables_of((placement, optimizer))[1].floor.iloc[0], look_of(placement)
+        floor, look = runs_of((placement, optimizer)).floor.iloc[0], look_of(placement)
         means, halves = zip(*(interval(losses.values()) for losses in group.points.losses))
         above = numpy.array(means) - floor
         axis.errorbar(group.points.flops, above, yerr=halves, label=placement, capsize=2, **{**look, "linestyle": ""})
@@ -205,9 +222,12 @@ def publish(study):
 
 def main():
     study = Study(__doc__, part_options([label_of(part) for part in parts()]))
-    for part in study.parts_to_train({label_of(part): comparisons(part) for part in parts()}):
-        for label, options in comparisons(tuple(part.split("-"))).items():
-            study.compare(label, options, text=tales(study))
+    for name in study.parts_to_train({label_of(part): comparisons(part) for part in parts()}):
+        part = tuple(name.split("-"))
+        for label, options in searches(part).items():
+            study.compare(label, options, text=lexicon(study))
+        for label, options in other_widths(part).items():
+            study.compare(label, options, text=lexicon(study))
         publish(study)
     publish(study)
 
