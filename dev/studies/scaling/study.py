@@ -61,7 +61,7 @@ def found_at(part, what):
 def options_of(part, widths, seeds):
     placement, optimizer = part
     return f"""--placement {placement} --optimizer {optimizer} --layers 4 --heads 2 --parametrization mup
-        --base-channels {TUNED} --base-layers 4 --base-heads 2 --context 152 --batch 4 --tokens-per-parameter 20
+        --base-channels {TUNED} --base-heads 2 --context 152 --batch 4 --tokens-per-parameter 20
         --min-lr 0 --eval-every 1000 --eval-batches 20 --val-fraction 0.02 --save-every 0
         --grid channels={",".join(map(str, widths))} seed={",".join(map(str, seeds))}"""
 
