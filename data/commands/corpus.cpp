@@ -58,8 +58,8 @@ void write_and_report(const CorpusOptions& options) {
 
 void write_pairs_and_report(const CorpusOptions& options) {
   if (is_lexicon(options))
-    throw std::invalid_argument("no minimal pairs come from --grammar lexicon, because any of its words may follow "
-                                "another: name another --grammar, or leave out --pairs");
+    throw std::invalid_argument("--grammar lexicon makes no minimal pairs: name another --grammar, or leave out "
+                                "--pairs");
   check_output(options.pairs, options.force);
   const int64_t pairs =
       write_pairs(options.pairs, options.count.value_or(1000), options.seed, options.grammar, grammar_of(options));

@@ -1,11 +1,9 @@
 #include "scaling.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <sstream>
 #include <stdexcept>
-#include <string_view>
 
 #include "data/options/command_line.hpp"
 #include "data/options/command_settings.hpp"
@@ -20,10 +18,6 @@
 namespace {
 
 constexpr double kTokensPerParameter = 20;  // Hoffmann et al. 2022, arXiv 2203.15556 ("Chinchilla")
-
-// Keys of a grid that say how large a model is. Its cells train for as long as their own parameters ask for; cells that
-// differ in other keys, such as a placement with a few more parameters, train on the same number of tokens.
-constexpr std::array<std::string_view, 5> kSizeKeys = {"preset", "size", "init-from", "layers", "channels"};
 
 std::string shown(double flops) { return format("%.3g", flops); }
 
@@ -148,8 +142,9 @@ void set_lengths(Comparison& c) {
   const size_t points = c.tuning.combinations().size();
   for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
     std::vector<GridKey> keys;
+    // Cells of one size read equally many tokens, also if a placement has a few more parameters.
     for (const GridKey& key : c.grid.cells[cell].keys)
-      if (std::ranges::count(kSizeKeys, key.first) > 0) keys.push_back(key);
+      if (find_setting(train_settings(), key.first)->sizes) keys.push_back(key);
     if (per_parameter > 0) {
       CheckpointHeader from;
       TrainOptions base = options_on_checkpoint(c.words, keys, from);

@@ -150,5 +150,5 @@ TEST_CASE("corpus writes and checks a lexicon, and a run knows its floor", "[lex
   CHECK(contains(f.run("corpus --check l.txt --grammar lexicon").out, "(100.0 %)"));
   CHECK(contains(f.run("corpus --check l.txt").err, "--grammar lexicon"));
   CHECK(contains(f.run("train --data l.txt --steps 1 --dry-run").out, "floor 0.9"));
-  CHECK(contains(f.run("corpus --grammar lexicon --pairs p.jsonl").err, "no minimal pairs"));
+  CHECK(contains(f.run("corpus --grammar lexicon --pairs p.jsonl").err, "makes no minimal pairs"));
 }
