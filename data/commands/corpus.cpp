@@ -48,7 +48,8 @@ void write_and_report(const CorpusOptions& options) {
   const Stopwatch clock;
   const CorpusSummary summary = write_text(options, bytes);
   std::printf("%s: %s, %s, floor %.4f nats/byte (%.1f s)\n", options.out.c_str(),
-              counted(static_cast<double>(summary.stories), "story").c_str(), format_bytes(summary.bytes).c_str(),
+              counted(static_cast<double>(summary.stories), is_lexicon(options) ? "line" : "story").c_str(),
+              format_bytes(summary.bytes).c_str(),
               summary.nats / static_cast<double>(summary.bytes), clock.seconds());
   if (!is_town(options)) return;
   const TownQuestions questions = town_questions(options.seed);
@@ -101,6 +102,8 @@ struct CheckWords {
   const char* nats;  // for printf
 };
 constexpr CheckWords kStoryWords = {"story", "stories", "follow the grammar", "; %.1f nats per story"};
+constexpr CheckWords kLineWords = {"line of the lexicon", "lines of the lexicon", "follow the grammar",
+                                   "; %.1f nats per line"};
 constexpr CheckWords kPairWords = {"pair", "pairs", "are a source and a translation of it", "; %.4f nats per pair"};
 
 void check_and_report(const CorpusOptions& options) {
@@ -109,7 +112,7 @@ void check_and_report(const CorpusOptions& options) {
   const std::string text = read_file(options.check, kMost);
   const std::string known = options.known.empty() ? "" : read_file(options.known, kMost);
   const bool pairs = !options.pairs_of.empty();
-  const CheckWords& words = pairs ? kPairWords : kStoryWords;
+  const CheckWords& words = pairs ? kPairWords : is_lexicon(options) ? kLineWords : kStoryWords;
   const std::optional<Grammar> town = is_town(options) ? std::optional(town_grammar(options.seed)) : std::nullopt;
   const StoryCheck c =
       pairs ? explained(name + ", ", [&] { return check_pairs(text, known, pair_grammar(options.pairs_of)); })
@@ -126,10 +129,11 @@ void check_and_report(const CorpusOptions& options) {
   if (c.first_wrong > 0)
     std::printf("line %zu goes wrong after \"%s\", at \"%s\"\n", c.first_wrong, one_line(c.readable).c_str(),
                 one_line(c.wrong.substr(0, kMostShown)).c_str());
-  if (c.stories == 0 && !pairs && !is_lexicon(options))
+  if (c.stories == 0 && !pairs)
     print_note(town ? "a town depends on its --seed: name the one that wrote the text"
-                    : "for the text of a town, name --grammar town and its --seed, and for lines of a lexicon "
-                      "--grammar lexicon");
+               : is_lexicon(options)
+                   ? "for stories and tales, leave out --grammar"
+                   : "for the text of a town, name --grammar town and its --seed, and for a lexicon --grammar lexicon");
 }
 
 // Throws if the options name a file to write next to one to check.

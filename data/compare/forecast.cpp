@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -89,17 +90,20 @@ double seconds_per_operation(const Comparison& c, size_t i, double operations, b
   }
 }
 
-// Returns the seconds per operation of each cell, measured on the largest model of the cell's size: an operation takes
-// longer in a small model.
+// What decides how long an operation takes: longer in a small model.
+using Size = std::tuple<std::string, int, int>;  // the size's name, layers, channels
+Size size_of(const TrainOptions& o) { return {o.size, o.config.n_layer, o.config.channels}; }
+
+// Returns the seconds per operation of each cell, measured on the largest model of the cell's size.
 std::vector<double> speeds_of_cells(const Comparison& c, const std::vector<double>& operations, Forecast& f) {
-  std::map<std::string, size_t> largest;  // key: a size
+  std::map<Size, size_t> largest;
   for (size_t i = 0; i < c.planned.size(); ++i) {
-    const auto [of_size, is_new] = largest.emplace(c.planned[i].size, i);
+    const auto [of_size, is_new] = largest.emplace(size_of(c.planned[i]), i);
     if (operations[i] > operations[of_size->second]) of_size->second = i;
   }
   f.sizes = largest.size();
   use_threads(threads_of_run(c));
-  std::map<std::string, double> speeds;
+  std::map<Size, double> speeds;
   double most = 0;
   for (const auto& [size, i] : largest) {
     bool at_peak = false;
@@ -110,7 +114,7 @@ std::vector<double> speeds_of_cells(const Comparison& c, const std::vector<doubl
   }
   std::vector<double> of_cells;
   for (size_t cell = 0; cell < c.grid.cells.size(); ++cell)
-    of_cells.push_back(speeds[c.planned[cell * points_of(c)].size]);
+    of_cells.push_back(speeds[size_of(c.planned[cell * points_of(c)])]);
   return of_cells;
 }
 

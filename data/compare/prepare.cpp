@@ -129,6 +129,9 @@ void check_key(const std::string& option, const std::string& key, const Command&
   if (s.measures) refuse(": all runs of a comparison measure alike; leave it out");
   if (s.length && command.train.tokens_per_parameter > 0)
     refuse(" and --tokens-per-parameter both say how long to train: leave one out");
+  if (s.dimension && command.train.tokens_per_parameter > 0)
+    refuse(": with --tokens-per-parameter or --flops the size of a cell says how long it trains; name sizes "
+           "(size=d1,d2), or make a comparison for each");
   if (option == "--tune " && (s.untuned || s.machine))
     refuse(": it must not be chosen by the loss; tune another option");
 }

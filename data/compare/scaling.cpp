@@ -142,9 +142,8 @@ void set_lengths(Comparison& c) {
   const size_t points = c.tuning.combinations().size();
   for (size_t cell = 0; cell < c.grid.cells.size(); ++cell) {
     std::vector<GridKey> keys;
-    // Cells of one size read equally many tokens, also if a placement has a few more parameters.
     for (const GridKey& key : c.grid.cells[cell].keys)
-      if (find_setting(train_settings(), key.first)->sizes) keys.push_back(key);
+      if (key.first == "preset" || key.first == "size" || key.first == "init-from") keys.push_back(key);
     if (per_parameter > 0) {
       CheckpointHeader from;
       TrainOptions base = options_on_checkpoint(c.words, keys, from);

@@ -1,7 +1,6 @@
 #include "lexicon.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -35,14 +34,14 @@ struct WordList {
   }
 };
 
-// What may stand in a place of a line, with its -log P.
+// The words allowed at one position, each with its -log P.
 using Choices = std::map<std::string, double, std::less<>>;
 
 struct Lexicon {
   WordList shared;
   std::vector<std::string> names;  // of the topics
   std::vector<WordList> topics;
-  Choices openings;                            // "zija:"
+  Choices openings;                            // "vala:"
   std::map<std::string, Choices> after_opening;  // the words of its topic, and the shared ones
 };
 

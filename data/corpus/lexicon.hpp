@@ -2,13 +2,14 @@
 // Lines of made-up words with a heavy tail, of known entropy. Small models learn the frequent words; larger models and
 // longer texts still gain from the rare ones, so that losses fall as power laws for longer than on stories.
 //
-//   zija: vuti kahi voba kahi mo tulo ma la.
+//   vala: paje juni sene ziti kopo mibo da ri.
 //
-// The first word names one of 8 topics. 8 words follow, each from the list of the topic or from the list that all
-// topics share, with probability 1/2 each. The word of rank r in a list has probability proportional to r^(-5/4)
+// The first word names one of 8 topics. Eight words follow, each from the topic's list or from the list that all topics
+// share, with probability 1/2 each. The word of rank r in a list has probability proportional to r^(-5/4)
 // (Zipf 1949, "Human Behavior and the Principle of Least Effort"; a power law of the loss then follows: Hutter 2021,
 // arXiv 2102.04074). No word is in two lists, so a line has one derivation.
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 

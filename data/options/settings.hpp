@@ -18,7 +18,7 @@ struct Traits {
   bool files = false;       // takes other words than its choices if they have one of ./: in them
   bool free = false;        // takes other words than its choices if they have more than letters
   bool model = false;       // is part of the model
-  bool sizes = false;       // says how large the model is
+  bool dimension = false;   // says how deep or wide the model is
   bool at_start = false;    // changes what happens before the first step, as the model's do
   bool machine = false;     // changes no result
   bool text = false;        // decides which text is read, or its tokens

@@ -97,7 +97,7 @@ void add_fields(TrainTable& t, bool model) {
     TrainSetting& s =
         std::visit([&](const auto& member) -> TrainSetting& { return add_field(t, f, member); }, f.member);
     s.model = model;
-    s.sizes = f.sizes;
+    s.dimension = f.dimension;
     s.common = f.common;
     s.may_change = f.may_change;
     s.follows = f.follows;
@@ -112,7 +112,7 @@ void add_fields(TrainTable& t, bool model) {
 
 void describe_model(TrainTable& t) {
   t.group("Model");
-  const Traits traits = {.common = true, .model = true, .sizes = true};
+  const Traits traits = {.common = true, .model = true};
   t.named("preset", &TrainOptions::preset, preset_names(), "model family", traits);
   t.text("size", &TrainOptions::size, "NAME", "size of the preset: nano, 124M, ..., d6 (by depth)", traits);
   add_fields(t, true);
@@ -336,7 +336,7 @@ void describe_training(TrainTable& t) {
   t.flag("textbook", &TrainOptions::textbook, "train with the naive loops of layers/textbook/ (slow)");
   describe_measurements(t);
   t.text("init-from", &TrainOptions::init_from, "RUN", "run, checkpoint or Hugging Face folder with initial weights",
-         {.common = true, .sizes = true, .input = true});
+         {.common = true, .input = true});
   t.group("");  // written by --resume and --for; not in the help
   t.number("schedule-start", &TrainOptions::schedule_start, 0, kLargest, "first step of the schedule",
            {.may_change = true});

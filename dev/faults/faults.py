@@ -188,6 +188,11 @@ class Campaign:
     def __init__(self, name):
         self.name, self.cases, self.failed = name, 0, 0
 
+    def skip(self, reason):
+        print(f"{self.name}: skipped, because {reason}", flush=True)
+        self.name += ", skipped"
+        return self
+
     def check(self, case, *complaints):
         self.cases += 1
         wrong = [text for text in complaints if text]
@@ -312,7 +317,7 @@ NOBODY = 65534
 
 
 def reaches_program(user):
-    """True if this user may run the program, whose folders may be closed to others."""
+    """True if this user may run the program. A folder above it may be closed to others."""
     return subprocess.run(["test", "-x", PROGRAM], user=user).returncode == 0
 
 
@@ -321,8 +326,7 @@ def read_only(reference):
     campaign = Campaign("read-only folder")
     user = {"user": NOBODY} if os.geteuid() == 0 else {}
     if user and not reaches_program(NOBODY):
-        print(f"read-only folder: skipped, because other users may not reach {PROGRAM}")
-        return campaign
+        return campaign.skip(f"other users may not reach {PROGRAM}")
     for name in ("new run", "resume", "compare"):
         with Folder(reference["folder"]) as folder:
             words = {"new run": TRAIN[:-1] + ["new"], "resume": RESUME + ["--steps", "8"],
@@ -445,8 +449,7 @@ def ranks(before):
     """A random rank is killed at a random moment, and the run resumes on another number of ranks."""
     campaign = Campaign("one of several ranks killed")
     if not (os.path.exists(PROGRAM + "-mpicxx") and shutil.which("mpirun")):
-        print("ranks: skipped, because there is no build with MPI or no mpirun: make MPI=1")
-        return campaign
+        return campaign.skip("there is no build with MPI or no mpirun: make MPI=1")
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                       OMPI_MCA_rmaps_base_oversubscribe="1")
     words = ["train", "--data", "text.txt", *SIZES, "--threads", "1", "--accumulate", "4", "--lanes", "4", "--dropout",

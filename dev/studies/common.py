@@ -89,6 +89,13 @@ def part_options(labels):
     return add
 
 
+def note_of(folder, label, options):
+    """What is noted of a comparison with these options whose tables are stored in the folder. {} if there is none."""
+    note = folder / f"{label}.json"
+    stored = json.loads(note.read_text()) if note.exists() else {}
+    return stored if stored.get("options") == " ".join(shlex.split(options)) and stored["done"] else {}
+
+
 class Study:
     def __init__(self, doc, add_options=None):
         """`add_options` is called with the parser, to add options of this study alone."""
@@ -187,13 +194,11 @@ class Study:
 
     def has_stored(self, label, options):
         """True if the tables of a comparison with these options are stored next to the script. Counts their time."""
-        note = self.folder / f"{label}.json"
-        stored = json.loads(note.read_text()) if note.exists() else {}
-        if stored.get("options") != " ".join(shlex.split(options)) or not stored["done"]:
-            return False
-        self.seconds += stored["seconds"]
-        self.processor += stored["processor"]
-        return True
+        stored = note_of(self.folder, label, options)
+        if stored:
+            self.seconds += stored["seconds"]
+            self.processor += stored["processor"]
+        return bool(stored)
 
     def parts_to_train(self, comparisons):
         """The parts that --only names, of {part: {label: options}}; none with --stored. Counts the time of the others

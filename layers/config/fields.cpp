@@ -169,9 +169,9 @@ struct Group {
 std::vector<Field> sizes_and_wiring() {
   return {
       {.name = "layers", .help = "number of blocks (L)", .member = &Config::n_layer, .low = 1, .high = 10000,
-       .exported = "num_hidden_layers", .sizes = true, .common = true},
+       .exported = "num_hidden_layers", .dimension = true, .common = true},
       {.name = "encoder-layers", .help = "blocks of an encoder, read by cross attention (0: none)",
-       .member = &Config::encoder_layers, .high = 10000, .exported = kNotExported, .sizes = true},
+       .member = &Config::encoder_layers, .high = 10000, .exported = kNotExported, .dimension = true},
       {.name = "heads", .help = "number of query heads (H)", .member = &Config::n_head, .low = 1, .high = 4096,
        .exported = "num_attention_heads", .common = true},
       {.name = "kv-heads", .help = "number of key/value heads (default: as {heads})", .member = &Config::kv_heads,
@@ -179,7 +179,7 @@ std::vector<Field> sizes_and_wiring() {
       {.name = "head-dim", .help = "head size D (default: channels / heads)", .member = &Config::head_dim,
        .high = 1 << 14, .derived_if_0 = true},
       {.name = "channels", .help = "residual stream width (C)", .member = &Config::channels, .low = 1,
-       .high = 1 << 20, .exported = "hidden_size", .sizes = true, .common = true},
+       .high = 1 << 20, .exported = "hidden_size", .dimension = true, .common = true},
       {.name = "embedding-channels", .help = "token embedding width, projected to {channels} and back",
        .member = &Config::embedding_channels, .high = 1 << 20, .derived_if_0 = true, .follows = "channels"},
       {.name = "hidden", .help = "feed-forward width (default: 4 C; gated: 8/3 C)", .member = &Config::hidden,

@@ -42,7 +42,7 @@ struct Field {
   const char* follows = "";         // the field that sets the default of this one
   bool initial = false;             // changes nothing but initial weights
   bool training = false;            // changes nothing but training
-  bool sizes = false;               // says how large the model is
+  bool dimension = false;           // says how deep or wide the model is
   bool common = false;              // --help shows it
   bool may_change = false;          // when a run is resumed
   const char* alone = "";           // the value of an option without one; "": it needs one

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy  # noqa: E402
 import pandas  # noqa: E402
 from cells import TUNED as OPTIMIZERS  # noqa: E402
-from common import (ROOT, Study, interval, look_of, not_trained, part_options, plt, shown, table,  # noqa: E402
-                    tuned_to)
+from common import (ROOT, Study, interval, look_of, not_trained, note_of, part_options, plt, shown,  # noqa: E402
+                    table, tuned_to)
 import scaling  # noqa: E402
 import series  # noqa: E402
 import style  # noqa: E402
@@ -35,55 +35,65 @@ def parts():
     return [(placement, optimizer) for optimizer in OPTIMIZERS for placement in PLACEMENTS]
 
 
-def label_of(part):
-    return "-".join(part)
+def label_of(part, *more):
+    return "-".join([*part, *more])
 
 
 def stored_parts():
-    return [part for part in parts() if (HERE / f"{label_of(part)}-runs.csv").exists()]
+    """Those whose widths were all trained, at the values that were found."""
+    return [part for part in parts()
+            if is_tuned(part) and all(note_of(HERE, *named) for named in comparisons(part).items())]
+
+
+def final_runs(part, what):
+    """The runs of a comparison of a part that no search made."""
+    runs = pandas.read_csv(HERE / f"{label_of(part, what)}-runs.csv")
+    return runs[runs.stage == "final"]
 
 
 def runs_of(part):
-    """The runs of all widths that were trained at the rate that was found."""
-    names = (f"{label_of(part)}-tune-runs", f"{label_of(part)}-runs")
-    runs = pandas.concat([pandas.read_csv(HERE / f"{name}.csv") for name in names], ignore_index=True)
-    return runs[runs.stage == "final"]
+    """The runs of all widths at the rate and the warm-up that were found."""
+    return pandas.concat([final_runs(part, "tune" if width == TUNED else str(width)).assign(channels=width)
+                          for width in WIDTHS], ignore_index=True)
+
+
+def is_tuned(part):
+    return (HERE / f"{label_of(part, 'tune')}-summary.csv").exists()
 
 
 def found_at(part, what):
     """The row of the summary of what was tuned: "tune", or "check"."""
-    return next(pandas.read_csv(HERE / f"{label_of(part)}-{what}-summary.csv").itertuples())
+    return next(pandas.read_csv(HERE / f"{label_of(part, what)}-summary.csv").itertuples())
 
 
 # ---- training --------------------------------------------------------------------------------------------
 
 
-def options_of(part, widths, seeds):
+def options_of(part, width):
     placement, optimizer = part
-    return f"""--placement {placement} --optimizer {optimizer} --layers 4 --heads 2 --parametrization mup
-        --base-channels {TUNED} --base-heads 2 --context 152 --batch 4 --tokens-per-parameter 20
+    return f"""--placement {placement} --optimizer {optimizer} --layers 4 --channels {width} --heads 2
+        --parametrization mup --base-channels {TUNED} --base-heads 2 --context 152 --batch 4 --tokens-per-parameter 20
         --min-lr 0 --eval-every 1000 --eval-batches 20 --val-fraction 0.02 --save-every 0
-        --grid channels={",".join(map(str, widths))} seed={",".join(map(str, seeds))}"""
+        --grid seed={",".join(map(str, range(1, SEEDS + 1)))}"""
 
 
 def searches(part):
-    """{label: options}: the comparison that tunes a part, and its check."""
+    """{label: options}: the comparison that tunes a part, and the one that checks whether what it found transfers."""
     tune = f" --tune lr={OPTIMIZERS[part[1]][1]} warmup=5%,20% --tune-runs 10"
-    return {f"{label_of(part)}-tune": options_of(part, [TUNED], range(1, SEEDS + 1)) + tune,
-            f"{label_of(part)}-check": options_of(part, [CHECKED], [1]) + tune}
+    widths = {"tune": TUNED, "check": CHECKED}
+    return {label_of(part, what): options_of(part, width) + tune for what, width in widths.items()}
 
 
 def other_widths(part):
-    """{label: options}: the comparison of the widths at the values that a part found."""
+    """{label: options}: the widths that a part did not tune, at the values that it found."""
     found = found_at(part, "tune")
-    rest = [width for width in WIDTHS if width != TUNED]
     values = f" --lr {found.peak_lr:g} --warmup {found.warmup}"
-    return {label_of(part): options_of(part, rest, range(1, SEEDS + 1)) + values}
+    return {label_of(part, str(width)): options_of(part, width) + values for width in WIDTHS if width != TUNED}
 
 
 def comparisons(part):
-    """{label: options} of a part that is stored."""
-    return {**searches(part), **(other_widths(part) if part in stored_parts() else {})}
+    """{label: options} of a part; without the widths that are not tuned until the search has ended."""
+    return {**searches(part), **(other_widths(part) if is_tuned(part) else {})}
 
 
 def lexicon(study):
@@ -132,8 +142,9 @@ def exponent_difference(ours, baseline):
 
 
 def rates_of(part):
-    """[rate, warm-up] found at the two widths that were tuned."""
-    return [", ".join(tuned_to(found_at(part, what))) for what in ("tune", "check")]
+    """What was found at the width that was tuned, and at the one that checks it, with the loss there."""
+    found, checked = (", ".join(tuned_to(found_at(part, what))) for what in ("tune", "check"))
+    return found, f"{checked}: {shown(final_runs(part, 'check').final_val)}"
 
 
 def loss_table(found):

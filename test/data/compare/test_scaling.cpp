@@ -178,12 +178,17 @@ TEST_CASE("cells with other rows train on equally many tokens, too", "[scaling][
   CHECK(std::abs(tokens[1] / tokens[0] - 1) < .1);
 }
 
-TEST_CASE("layers and channels of a grid decide how long its cells train", "[scaling][program]") {
+TEST_CASE("a width or a depth is no key next to lengths that follow from the size", "[scaling][program]") {
   const Corpus f;
-  const std::string words = "compare stories.txt --out x --tokens-per-parameter 2 --size d1 --placement pre" + kScaled;
-  for (const std::string key : {"layers=1,3", "channels=16,48"})
-    for (const auto& model : plan_of(f, words + "--grid " + key)["models"])
-      CHECK(model["tokens"].get<double>() / model["parameters"].get<double>() == Approx(2).epsilon(.01));
+  const std::string words = "compare stories.txt --out x --dry-run" + kScaled;
+  for (const std::string key : {"layers=1,3", "channels=16,48", "encoder-layers=1,2"})
+    for (const std::string length : {" --tokens-per-parameter 2", " --flops 6e10"}) {
+      check_refused(f, words + "--grid placement=pre " + key + length, "or make a comparison for each");
+      check_refused(f, words + "--grid placement=pre --tune " + key + length, "or make a comparison for each");
+    }
+  for (const auto& model : plan_of(f, "compare stories.txt --out x --channels 48 --tokens-per-parameter 2 "
+                                      "--grid placement=pre,post" + kScaled)["models"])
+    CHECK(model["tokens"].get<double>() / model["parameters"].get<double>() == Approx(2).epsilon(.01));
 }
 
 TEST_CASE("what decides the steps or the sizes is given once", "[scaling][program]") {

@@ -64,6 +64,9 @@ TEST_CASE("a line of the lexicon is read as it was told", "[lexicon]") {
     REQUIRE(reading.nats);
     REQUIRE(*reading.nats == Approx(line.nats).epsilon(1e-12));
   }
+  const LineReading known = read_lexicon_line("vala: paje juni sene ziti kopo mibo da ri.");  // on the page
+  REQUIRE(known.nats);
+  CHECK(*known.nats == Approx(35.555919).margin(1e-6));
   CHECK(tell_lexicon_line(1, 5).text == tell_lexicon_line(1, 5).text);
   CHECK(tell_lexicon_line(1, 5).text != tell_lexicon_line(2, 5).text);
 }
