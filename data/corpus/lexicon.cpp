@@ -41,7 +41,7 @@ struct Lexicon {
   WordList shared;
   std::vector<std::string> names;  // of the topics
   std::vector<WordList> topics;
-  Choices openings;                            // "vala:"
+  Choices openings;                              // "vala:"
   std::map<std::string, Choices> after_opening;  // the words of its topic, and the shared ones
 };
 
@@ -61,7 +61,7 @@ class Speller {
     WordList list{{}, {0}};
     for (size_t rank = 0; rank < count; ++rank) {
       list.words.push_back(word(rank < short_words ? 1 : rank < kMiddle ? 2 : 3));
-      // Roots are rounded in the same way on every machine, powers are not: (r + 1)^(-5/4).
+      // r^(-5/4), from roots: they are rounded in the same way on every machine, and powers are not.
       const auto r = static_cast<double>(rank + 1);
       list.below.push_back(list.below.back() + 1 / (r * std::sqrt(std::sqrt(r))));
     }
