@@ -186,8 +186,10 @@ TEST_CASE("a width or a depth is no key next to lengths that follow from the siz
       check_refused(f, words + "--grid placement=pre " + key + length, "or make a comparison for each");
       check_refused(f, words + "--grid placement=pre --tune " + key + length, "or make a comparison for each");
     }
-  for (const auto& model : plan_of(f, "compare stories.txt --out x --channels 48 --tokens-per-parameter 2 "
-                                      "--grid placement=pre,post" + kScaled)["models"])
+  const auto plan = plan_of(f, "compare stories.txt --out x --channels 48 --tokens-per-parameter 2 "
+                               "--grid placement=pre,post" + kScaled);
+  REQUIRE(plan["models"].size() == 2);
+  for (const auto& model : plan["models"])
     CHECK(model["tokens"].get<double>() / model["parameters"].get<double>() == Approx(2).epsilon(.01));
 }
 
