@@ -24,7 +24,8 @@ cp /etc/resolv.conf "$root/etc/"
 rm -rf "$root/train_gpt"
 mkdir "$root/train_gpt"
 git archive HEAD | tar -x -C "$root/train_gpt"
-chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -ec '
+# With /proc, which launchers and comparisons read; it is gone when the command ends.
+unshare --pid --fork --mount-proc="$root/proc" chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin sh -ec '
   cd /train_gpt
   apt-get -qq update
   dev/setup.sh test
