@@ -27,43 +27,91 @@ void write_lines(const std::string& path, const std::string& lines, const char* 
               counted(static_cast<double>(std::count(lines.begin(), lines.end(), '\n')), unit).c_str());
 }
 
-bool is_town(const CorpusOptions& options) { return options.grammar == kTown; }
-bool is_lexicon(const CorpusOptions& options) { return options.grammar == kLexicon; }
+std::string name_of_check(const CorpusOptions& o) { return o.check == "-" ? "standard input" : one_line(o.check); }
 
-Grammar grammar_of(const CorpusOptions& options) {
-  return is_town(options) ? town_grammar(options.seed) : story_grammar(options.grammar);
-}
+// A kind of text: its words, and how it is told and checked.
+struct TextKind {
+  const char* name = nullptr;                        // of --grammar; null: any other
+  const char *line = "story", *lines = "stories";    // one of its lines, and several
+  const char* right = "follow the grammar";          // do lines that a check accepts
+  const char* mean = "; %.1f nats per story";        // -log P, for printf
+  const char* if_none = nullptr;                     // a note for a text without a right line
+  bool questions = false;                            // may come with --questions and --held-out
+  Grammar (*grammar)(const CorpusOptions&) = nullptr;  // of its minimal pairs; null: it has none
+  StoryTeller (*teller)(const CorpusOptions&) = nullptr;
+  StoryCheck (*check)(const CorpusOptions&, std::string_view text, std::string_view known);
+};
 
-CorpusSummary write_text(const CorpusOptions& o, size_t bytes) {
-  if (!is_lexicon(o)) return write_corpus(o.out, bytes, o.seed, grammar_of(o));
-  return write_corpus(o.out, bytes, o.seed, [&](uint64_t index) { return tell_lexicon_line(o.seed, index); });
+constexpr TextKind kTextKinds[] = {
+    {.name = kTown,
+     .if_none = "a town depends on its --seed: name the one that wrote the text",
+     .questions = true,
+     .grammar = [](const CorpusOptions& o) { return town_grammar(o.seed); },
+     .teller = [](const CorpusOptions& o) { return teller_of(o.seed, town_grammar(o.seed)); },
+     .check = [](const CorpusOptions& o, std::string_view text, std::string_view known) {
+       const Grammar town = town_grammar(o.seed);
+       return check_stories(text, known, &town);
+     }},
+    {.name = kLexicon,
+     .line = "line",
+     .lines = "lines",
+     .mean = "; %.1f nats per line",
+     .if_none = "for stories and tales, leave out --grammar",
+     .teller = [](const CorpusOptions& o) -> StoryTeller {
+       return [seed = o.seed](uint64_t index) { return tell_lexicon_line(seed, index); };
+     },
+     .check = [](const CorpusOptions&, std::string_view text, std::string_view known) {
+       return check_lexicon(text, known);
+     }},
+    {.if_none = "for the text of a town, name --grammar town and its --seed, and for a lexicon --grammar lexicon",
+     .grammar = [](const CorpusOptions& o) { return story_grammar(o.grammar); },
+     .teller = [](const CorpusOptions& o) { return teller_of(o.seed, story_grammar(o.grammar)); },
+     .check = [](const CorpusOptions&, std::string_view text, std::string_view known) {
+       return check_stories(text, known);
+     }}};
+
+// What --pairs-of checks.
+constexpr TextKind kTranslations = {
+    .line = "pair",
+    .lines = "pairs",
+    .right = "are a source and a translation of it",
+    .mean = "; %.4f nats per pair",
+    .check = [](const CorpusOptions& o, std::string_view text, std::string_view known) {
+      return explained(name_of_check(o) + ", ", [&] { return check_pairs(text, known, pair_grammar(o.pairs_of)); });
+    }};
+
+const TextKind& kind_of(const CorpusOptions& o) {
+  if (!o.pairs_of.empty()) return kTranslations;
+  return *std::find_if(std::begin(kTextKinds), std::end(kTextKinds),
+                       [&](const TextKind& kind) { return kind.name == nullptr || o.grammar == kind.name; });
 }
 
 void write_and_report(const CorpusOptions& options) {
-  if (!is_town(options) && (!options.questions.empty() || !options.held_out.empty()))
+  const TextKind& kind = kind_of(options);
+  if (!kind.questions && (!options.questions.empty() || !options.held_out.empty()))
     throw std::invalid_argument("--questions and --held-out are about --grammar town");
   const size_t bytes = parse_bytes(options.bytes);
   for (const std::string& out : {options.out, nats_path(options.out), options.questions, options.held_out})
     if (!out.empty()) check_output(out, options.force);
   const Stopwatch clock;
-  const CorpusSummary summary = write_text(options, bytes);
+  const CorpusSummary summary = write_corpus(options.out, bytes, options.seed, kind.teller(options));
   std::printf("%s: %s, %s, floor %.4f nats/byte (%.1f s)\n", options.out.c_str(),
-              counted(static_cast<double>(summary.stories), is_lexicon(options) ? "line" : "story").c_str(),
-              format_bytes(summary.bytes).c_str(),
+              counted(static_cast<double>(summary.stories), kind.line).c_str(), format_bytes(summary.bytes).c_str(),
               summary.nats / static_cast<double>(summary.bytes), clock.seconds());
-  if (!is_town(options)) return;
+  if (!kind.questions) return;
   const TownQuestions questions = town_questions(options.seed);
   write_lines(options.questions, questions.asked, "conversation");
   write_lines(options.held_out, questions.held_out, "question");
 }
 
 void write_pairs_and_report(const CorpusOptions& options) {
-  if (is_lexicon(options))
-    throw std::invalid_argument("--grammar lexicon makes no minimal pairs: name another --grammar, or leave out "
-                                "--pairs");
+  const TextKind& kind = kind_of(options);
+  if (kind.grammar == nullptr)
+    throw std::invalid_argument("--grammar " + options.grammar +
+                                " makes no minimal pairs: name another --grammar, or leave out --pairs");
   check_output(options.pairs, options.force);
   const int64_t pairs =
-      write_pairs(options.pairs, options.count.value_or(1000), options.seed, options.grammar, grammar_of(options));
+      write_pairs(options.pairs, options.count.value_or(1000), options.seed, options.grammar, kind.grammar(options));
   std::printf("%s: %s\n", options.pairs.c_str(), counted(static_cast<double>(pairs), "pair").c_str());
 }
 
@@ -96,44 +144,26 @@ void write_translations_and_report(const CorpusOptions& options) {
               entropies_text(entropies_of(grammar)).c_str());
 }
 
-// What a check counts, in words.
-struct CheckWords {
-  const char *line, *lines, *right;
-  const char* nats;  // for printf
-};
-constexpr CheckWords kStoryWords = {"story", "stories", "follow the grammar", "; %.1f nats per story"};
-constexpr CheckWords kLineWords = {"line of the lexicon", "lines of the lexicon", "follow the grammar",
-                                   "; %.1f nats per line"};
-constexpr CheckWords kPairWords = {"pair", "pairs", "are a source and a translation of it", "; %.4f nats per pair"};
-
 void check_and_report(const CorpusOptions& options) {
   constexpr size_t kMost = 1 << 28, kMostShown = 60;  // bytes
-  const std::string name = options.check == "-" ? "standard input" : one_line(options.check);
+  const std::string name = name_of_check(options);
   const std::string text = read_file(options.check, kMost);
   const std::string known = options.known.empty() ? "" : read_file(options.known, kMost);
-  const bool pairs = !options.pairs_of.empty();
-  const CheckWords& words = pairs ? kPairWords : is_lexicon(options) ? kLineWords : kStoryWords;
-  const std::optional<Grammar> town = is_town(options) ? std::optional(town_grammar(options.seed)) : std::nullopt;
-  const StoryCheck c =
-      pairs ? explained(name + ", ", [&] { return check_pairs(text, known, pair_grammar(options.pairs_of)); })
-      : is_lexicon(options) ? check_lexicon(text, known)
-                            : check_stories(text, known, town ? &*town : nullptr);
+  const TextKind& kind = kind_of(options);
+  const StoryCheck c = kind.check(options, text, known);
   if (c.lines == 0)
-    throw std::runtime_error(name + " has no " + words.lines + " to check: give one " + words.line + " per line");
-  std::printf("%s: %zu of %zu %s %s (%.1f %%); %zu are different", name.c_str(), c.stories, c.lines, words.lines,
-              words.right, 100. * static_cast<double>(c.stories) / static_cast<double>(c.lines), c.distinct);
+    throw std::runtime_error(name + " has no " + kind.lines + " to check: each line is one " + kind.line);
+  std::printf("%s: %zu of %zu %s %s (%.1f %%); %zu %s different", name.c_str(), c.stories, c.lines, kind.lines,
+              kind.right, 100. * static_cast<double>(c.stories) / static_cast<double>(c.lines), c.distinct,
+              c.distinct == 1 ? "is" : "are");
   if (!options.known.empty())
     std::printf("; %zu %s in %s", c.known, c.known == 1 ? "occurs" : "occur", one_line(options.known).c_str());
-  if (c.stories > 0) std::printf("%s", format(words.nats, c.nats / static_cast<double>(c.stories)).c_str());
+  if (c.stories > 0) std::printf("%s", format(kind.mean, c.nats / static_cast<double>(c.stories)).c_str());
   std::printf("\n");
   if (c.first_wrong > 0)
     std::printf("line %zu goes wrong after \"%s\", at \"%s\"\n", c.first_wrong, one_line(c.readable).c_str(),
                 one_line(c.wrong.substr(0, kMostShown)).c_str());
-  if (c.stories == 0 && !pairs)
-    print_note(town ? "a town depends on its --seed: name the one that wrote the text"
-               : is_lexicon(options)
-                   ? "for stories and tales, leave out --grammar"
-                   : "for the text of a town, name --grammar town and its --seed, and for a lexicon --grammar lexicon");
+  if (c.stories == 0 && kind.if_none != nullptr) print_note(kind.if_none);
 }
 
 // Throws if the options name a file to write next to one to check.

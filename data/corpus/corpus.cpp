@@ -160,9 +160,8 @@ std::optional<double> story_nats(std::string_view text) {
   return read_story(text).nats;
 }
 
-CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
-                           const std::function<void(const Story&)>& use) {
-  return tell_stories(bytes, [&](uint64_t index) { return tell_story(seed, index, grammar); }, use);
+StoryTeller teller_of(uint64_t seed, Grammar grammar) {
+  return [seed, grammar = std::move(grammar)](uint64_t index) { return tell_story(seed, index, grammar); };
 }
 
 CorpusSummary tell_stories(size_t bytes, const StoryTeller& tell, const std::function<void(const Story&)>& use) {

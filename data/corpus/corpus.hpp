@@ -48,11 +48,10 @@ struct CorpusSummary {
 
 // Tells the story of an index. A pure function.
 using StoryTeller = std::function<Story(uint64_t index)>;
+StoryTeller teller_of(uint64_t seed, Grammar grammar = story_grammar());
 
 // Calls `use` for each of a series of distinct whole stories, at most `bytes` bytes in total.
 CorpusSummary tell_stories(size_t bytes, const StoryTeller& tell, const std::function<void(const Story&)>& use);
-CorpusSummary tell_stories(size_t bytes, uint64_t seed, const Grammar& grammar,
-                           const std::function<void(const Story&)>& use);
 
 // Counts how many lines of a text `grammar` can produce; if it is null, the grammar of stories or that of tales.
 struct StoryCheck {

@@ -27,8 +27,8 @@ constexpr const char* kHeader = "# -log P of each story in nats; text: %zu bytes
 
 std::string nats_path(const std::string& text_path) { return text_path + ".nats"; }
 
-CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed, const Grammar& grammar) {
-  return write_corpus(path, bytes, seed, [&](uint64_t index) { return tell_story(seed, index, grammar); });
+CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed) {
+  return write_corpus(path, bytes, seed, teller_of(seed));
 }
 
 CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed, const StoryTeller& tell) {

@@ -13,8 +13,7 @@ std::string nats_path(const std::string& text_path);
 
 // Writes distinct whole stories, at most `bytes` bytes in total, into `path`, and the -log P of each into
 // nats_path(path). Throws std::runtime_error if it cannot, and leaves nothing half-written.
-CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed,
-                           const Grammar& grammar = story_grammar());
+CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed);  // "stories"
 CorpusSummary write_corpus(const std::string& path, size_t bytes, uint64_t seed, const StoryTeller& tell);
 
 // Does the same with any lines that tell(use) tells. `remark` ends the header of the -log P, and `nothing` says why

@@ -66,7 +66,7 @@ ordered_json describe(const Setting& s) {
 // The stories of `train_gpt corpus`, and -log P of each.
 std::string tell(const CorpusOptions& o, std::vector<double>& nats) {
   std::string text;
-  tell_stories(parse_bytes(o.bytes), o.seed, story_grammar(o.grammar), [&](const Story& story) {
+  tell_stories(parse_bytes(o.bytes), teller_of(o.seed, story_grammar(o.grammar)), [&](const Story& story) {
     text += story.text;
     nats.push_back(story.nats);
   });

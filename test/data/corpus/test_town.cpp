@@ -47,7 +47,7 @@ std::vector<Question> questions_in(const std::string& lines) {
 
 TEST_CASE("a line of the town has one derivation, of the probability that is said", "[town][long]") {
   const Grammar town = town_grammar(1);
-  CorpusSummary summary = tell_stories(30000, 1, town, [&](const Story& story) {
+  CorpusSummary summary = tell_stories(30000, teller_of(1, town), [&](const Story& story) {
     const std::string line = story.text.substr(0, story.text.size() - 1);
     const std::vector<double> read = town.read("story", line);
     INFO(line);
@@ -68,7 +68,8 @@ TEST_CASE("the answers of the town's questions are what its text tells", "[town]
   CHECK(asked.size() == 4 * 160);
   CHECK(held_out.size() == 4 * 40);
   std::map<std::string, std::string> told;  // a person → a line, of which each tells all facts
-  tell_stories(300000, 3, town_grammar(3), [&](const Story& story) { told[name_in(story.text)] = story.text; });
+  tell_stories(300000, teller_of(3, town_grammar(3)),
+               [&](const Story& story) { told[name_in(story.text)] = story.text; });
   std::set<std::string> names;
   for (const Question& q : asked) names.insert(q.name);
   CHECK(names.size() == 160);
