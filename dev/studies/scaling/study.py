@@ -128,9 +128,15 @@ def groups():
     return found
 
 
+def law_of(group, x="parameters"):
+    """The law of a group with E known, or None if there is none or its means are far off it."""
+    law = group.laws.get((x, True))
+    return law if law and law.miss <= scaling.FAR else None
+
+
 def exponent_difference(ours, baseline):
     """Exponent minus that of the baseline, with the middle 95 % of the bootstrap; "" without both laws."""
-    laws = [group.laws.get(("parameters", True)) if group else None for group in (ours, baseline)]
+    laws = [law_of(group) if group else None for group in (ours, baseline)]
     if ours is baseline or None in laws or not all(law.resampled for law in laws):
         return ""
     each = [a.alpha - b.alpha for a, b in zip(laws[0].resampled, laws[1].resampled, strict=True)]
@@ -159,8 +165,8 @@ def loss_table(found):
 
 def law_row(part, group, baseline):
     fixed, fitted = (group.laws.get(("parameters", kind)) for kind in (True, False))
-    if not fixed:
-        return [part[0], OPTIMIZERS[part[1]][0], "no law"] + [""] * 5
+    if not law_of(group):
+        return [part[0], OPTIMIZERS[part[1]][0], "no law", "", f"{100 * fixed.miss:.0f} %" if fixed else ""] + [""] * 3
 
     def text(found, name, form):
         return form(getattr(found.law, name)) + scaling.range_text(found.intervals.get(name), form) if found else ""
@@ -195,7 +201,7 @@ def draw_laws(axis, found, optimizer):
         means, halves = zip(*(interval(losses.values()) for losses in group.points.losses))
         above = numpy.array(means) - floor
         axis.errorbar(group.points.flops, above, yerr=halves, label=placement, capsize=2, **{**look, "linestyle": ""})
-        if law := group.laws.get(("flops", True)):
+        if law := law_of(group, "flops"):
             x = group.points.flops
             axis.plot(x, law.law.at(x) - floor, look["linestyle"], color=look["color"])
     axis.set(xscale="log", yscale="log", xlabel="FLOPs of a run", ylabel="final loss minus the text's entropy",
@@ -206,7 +212,7 @@ def draw_laws(axis, found, optimizer):
 def draw_exponents(axis, found):
     for optimizer, shift, face in ("adamw", -0.12, "white"), ("muon", 0.12, None):
         for (placement, by), group in found.items():
-            fit = group.laws.get(("parameters", True))
+            fit = law_of(group)
             if by == optimizer and fit and fit.intervals:
                 low, high = fit.intervals["alpha"]
                 axis.plot([low, high], [PLACEMENTS.index(placement) + shift] * 2, color=look_of(placement)["color"])
