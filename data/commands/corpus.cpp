@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -31,12 +30,12 @@ std::string name_of_check(const CorpusOptions& o) { return o.check == "-" ? "sta
 
 // A kind of text: its words, and how it is told and checked.
 struct TextKind {
-  const char* name = nullptr;                        // of --grammar; null: any other
-  const char *line = "story", *lines = "stories";    // one of its lines, and several
-  const char* right = "follow the grammar";          // do lines that a check accepts
-  const char* mean = "; %.1f nats per story";        // -log P, for printf
-  const char* if_none = nullptr;                     // a note for a text without a right line
-  bool questions = false;                            // may come with --questions and --held-out
+  const char* name = nullptr;                          // of --grammar; null: any other
+  const char *line = "story", *lines = "stories";      // one of its lines, and several
+  const char* right = "follow the grammar";            // what lines do that a check accepts
+  const char* mean = "; %.1f nats per story";          // -log P, for printf
+  const char* if_none = nullptr;                       // a note for a text without a right line
+  bool questions = false;                              // may come with --questions and --held-out
   Grammar (*grammar)(const CorpusOptions&) = nullptr;  // of its minimal pairs; null: it has none
   StoryTeller (*teller)(const CorpusOptions&) = nullptr;
   StoryCheck (*check)(const CorpusOptions&, std::string_view text, std::string_view known);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "data/strings/errors.hpp"
 #include "layers/config/enum_names.hpp"

@@ -42,7 +42,7 @@ def definitions(pairs):
 
 
 RATES_WORDS = """Each point is the best tuning run at a learning rate; the largest point of a curve is its best rate. A
-run that diverged (×) or failed (▽) stands at its loss before training; □ marks a run that was stuck. Sensitivity is
+run that diverged (×) or failed (▽) is drawn at its loss before training; □ marks a run that was stuck. Sensitivity is
 the mean loss of the rates that --tune names, minus the lowest; 0 means that the rate does not matter (Wortsman et al.
 2023, arXiv 2309.14322)."""
 

@@ -395,6 +395,14 @@ TEST_CASE("utilization is the share of the measured ceiling", "[cost]") {
   CHECK(utilization.of(most / 8) <= exactly / 8);
 }
 
+// A low measurement must not lower the ceiling.
+TEST_CASE("the ceiling is the largest of its measurements", "[cost]") {
+  for (int i = 0; i < 5; ++i) {
+    const double largest = measure_flops(Matmul::fp32);
+    CHECK(measure_flops_again(Matmul::fp32) >= largest);
+  }
+}
+
 // MFU needs a ceiling above 0. Any processor of this century does 1 GFLOP/s.
 TEST_CASE("the ceiling is measured", "[cost]") {
   CHECK(measure_flops(Matmul::fp32) > 1e9);
